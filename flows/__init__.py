@@ -1,0 +1,1 @@
+"""The flows, and the command line that starts them."""

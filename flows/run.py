@@ -1,0 +1,84 @@
+"""One release from the command line: in this process, or as a Prefect flow."""
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from flows.settings import configure, configured_server, require_server
+from flows.terminal import Terminal
+from schemas.errors import ApprovalPending, StepFailed, error_kinds
+from schemas.release import Candidate, Publication, PublishRequest
+from schemas.spec import ReleaseRequest
+from tasks.read_spec import request_refused
+from tasks.staging import new_release_id
+from tasks.step import observed_by
+from tasks.workspace import Workspace
+
+
+def release_or_approve(
+    spec: Path, *, release_id: str | None, approve: str | None, orchestrated: bool, terminal: Terminal
+) -> Publication:
+    """Make and publish a release, or publish the staged candidate that `approve` names.
+
+    Raises
+    ------
+    ApprovalPending
+        The spec asks for approval and none was given; the text says how to give it.
+    FabricaError
+        Anything else that went wrong.
+    """
+    workspace = Workspace.find(spec)
+    configure(workspace)
+    server = configured_server()
+    try:
+        if approve is not None:
+            from flows.pipeline import find_candidate
+
+            request = PublishRequest(
+                spec=str(spec), release_id=release_id or find_candidate(spec, approve), digest=approve
+            )
+        else:
+            request = ReleaseRequest(spec=str(spec), release_id=release_id or new_release_id())
+    except ValidationError as error:
+        raise request_refused(error) from None
+    with observed_by(terminal), terminal.progress():
+        if orchestrated or server is not None:
+            if server is not None:
+                require_server(server)
+                terminal.noted(f"running as a Prefect flow on the server at {server}")
+            else:
+                terminal.noted("running as a Prefect flow on a temporary server, which takes a while to start")
+            outcome = _orchestrated(request)
+        else:
+            terminal.noted("no Prefect server is configured: running the same steps in this process")
+            outcome = _in_process(request)
+    if isinstance(outcome, Candidate):
+        raise ApprovalPending(outcome.approval_text(str(spec)))
+    return outcome
+
+
+def _in_process(request: ReleaseRequest | PublishRequest) -> Candidate | Publication:
+    from flows import pipeline
+
+    path = Path(request.spec)
+    if isinstance(request, PublishRequest):
+        return pipeline.publish(path, request.release_id, request.digest)
+    assert request.release_id is not None
+    candidate = pipeline.propose(path, request.release_id)
+    if candidate.needs_approval:
+        return candidate
+    return pipeline.publish(path, candidate.release_id, candidate.digest)
+
+
+def _orchestrated(request: ReleaseRequest | PublishRequest) -> Candidate | Publication:
+    from flows.release import publish, release
+
+    state = (
+        publish(request, return_state=True)
+        if isinstance(request, PublishRequest)
+        else release(request, return_state=True)
+    )
+    if state.is_completed():
+        outcome: Candidate | Publication = state.result()
+        return outcome
+    raise error_kinds().get(state.name or "", StepFailed)(state.message or f"the flow ended as {state.name}")

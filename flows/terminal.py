@@ -1,0 +1,177 @@
+"""What people see on the terminal: progress while a release runs, plans, ledgers, outcomes."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from schemas.ledger import Balance, LedgerEntry
+from schemas.plan import Plan
+from schemas.release import Publication
+
+_MOST_COLUMNS_SHOWN = 12
+
+
+class Terminal:
+    """Progress on stderr, outcomes on stdout.
+
+    Parameters
+    ----------
+    quiet : bool, default=False
+        Show no progress and no notes.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self.out = Console(highlight=False, soft_wrap=True)
+        self.err = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+
+    @contextmanager
+    def progress(self) -> Iterator[None]:
+        """Show progress inside: a moving line on a terminal, a line a step elsewhere."""
+        if self.quiet or not self.err.is_terminal:
+            yield
+            return
+        with Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self.err,
+            transient=True,
+        ) as self._progress:
+            try:
+                yield
+            finally:
+                self._progress = None
+
+    def started(self, step: str) -> None:
+        """Begin a line of progress."""
+        if self._progress is not None:
+            self._task = self._progress.add_task(escape(step), total=None)
+
+    def advanced(self, step: str, done: int, total: int) -> None:
+        """Move the line of progress."""
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, completed=done, total=total)
+
+    def finished(self, step: str, seconds: float) -> None:
+        """Leave a line with the step's time."""
+        if self._progress is not None and self._task is not None:
+            self._progress.remove_task(self._task)
+            self._task = None
+        if not self.quiet:
+            self.err.print(f"  {step:<24} {seconds:6.2f} s", markup=False)
+
+    def noted(self, text: str) -> None:
+        """Leave a line with something to read."""
+        if not self.quiet:
+            self.err.print(text, markup=False)
+
+    def show_publication(self, outcome: Publication) -> None:
+        """Paths and guarantee of a published release."""
+        element, record = outcome.guarantee.element, outcome.guarantee.record
+        lines = [f"release    {outcome.release}", f"report     {outcome.report}"]
+        lines.append(
+            f"guarantee  {element.sentence()}; at record level epsilon = {record.epsilon:.6g}, delta = "
+            f"{record.delta:.3g} by {record.proof}"
+        )
+        lines += [f"not covered by the guarantee: {what}" for what in outcome.uncovered]
+        if self.quiet:
+            lines = [str(outcome.release)]
+        for line in lines:
+            self.out.print(line, markup=False)
+
+    def show_plan(self, plan: Plan) -> None:
+        """A plan, as a person reads it."""
+        law = plan.mechanism
+        self.out.print(
+            f"data set     {plan.dataset} ({len(plan.columns)} features, label `{plan.label}`)", markup=False
+        )
+        self.out.print(f"mechanism    {law.name}, chosen from: {', '.join(law.chosen_from)}", markup=False)
+        self.out.print(
+            f"noise        typically {law.expected_magnitude:.3g} of a column's range in each cell, before smoothing"
+        )
+        self.out.print(f"guarantee    {plan.guarantee.element.sentence()}", markup=False)
+        self.out.print(f"             {plan.guarantee.element.proof}", markup=False)
+        self.out.print(f"             {plan.guarantee.record.sentence()}", markup=False)
+        self.out.print(f"             {plan.guarantee.record.proof}", markup=False)
+        for what in plan.uncovered:
+            self.out.print(f"not covered  {what}", markup=False)
+        charge, balance = plan.guarantee.record, plan.balance
+        self.out.print(
+            f"budget       epsilon {balance.budget.epsilon:g}, delta {balance.budget.delta:g} at record level; left: "
+            f"{balance.remaining_epsilon:.6g}, {balance.remaining_delta:.3g}; this release costs {charge.epsilon:.6g}, "
+            f"{charge.delta:.3g}; {plan.releases_left} such releases fit"
+        )
+        if plan.rows_before_warning is not None:
+            self.out.print(
+                f"no noise     {plan.unperturbed_cells_per_row:.3g} cells a row are expected to get none; warning above "
+                f"{plan.rows_before_warning} rows, refusal above {plan.rows_before_refusal}"
+            )
+        self.show_rows(
+            ["column", "type", "bounds", "typical error of a cell"],
+            [
+                [c.name, c.type, f"{c.bounds[0]:g} to {c.bounds[1]:g}", f"{c.expected_error:.3g} {c.unit}".strip()]
+                for c in plan.columns[:_MOST_COLUMNS_SHOWN]
+            ],
+        )
+        if len(plan.columns) > _MOST_COLUMNS_SHOWN:
+            self.out.print(f"and {len(plan.columns) - _MOST_COLUMNS_SHOWN} more columns (all of them with --json)")
+        for warning in plan.warnings:
+            self.out.print(f"warning      {warning}", markup=False)
+
+    def show_ledger(self, balances: Sequence[Balance], entries: Sequence[LedgerEntry]) -> None:
+        """Balances and entries."""
+        if not entries:
+            self.out.print("the ledger is empty")
+            return
+        self.show_rows(
+            ["data set", "budget epsilon", "delta", "spent epsilon", "delta", "left epsilon", "delta", "releases"],
+            [
+                [
+                    b.dataset,
+                    f"{b.budget.epsilon:g}",
+                    f"{b.budget.delta:g}",
+                    f"{b.spent_epsilon:.6g}",
+                    f"{b.spent_delta:.3g}",
+                    f"{b.remaining_epsilon:.6g}",
+                    f"{b.remaining_delta:.3g}",
+                    str(b.releases),
+                ]
+                for b in balances
+            ],
+        )
+        self.show_rows(
+            ["entry", "data set", "kind", "release", "epsilon", "delta", "at"],
+            [
+                [
+                    str(e.sequence),
+                    e.dataset,
+                    e.kind,
+                    e.release_id or "",
+                    f"{e.epsilon:.6g}",
+                    f"{e.delta:.3g}",
+                    f"{e.at:%Y-%m-%d %H:%M:%S} UTC",
+                ]
+                for e in entries
+            ],
+        )
+
+    def show_rows(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """A table: drawn on a terminal, tab-separated elsewhere."""
+        if not sys.stdout.isatty():
+            for row in [header, *rows]:
+                self.out.print("\t".join(row), markup=False)
+            return
+        table = Table(*(escape(name) for name in header), box=None, header_style="bold")
+        for row in rows:
+            table.add_row(*(escape(cell) for cell in row))
+        self.out.print(table)

@@ -1,0 +1,80 @@
+"""The release manifest: what was released, under which guarantee, by which code, and the files' checksums.
+
+Everything in it is released or public; nothing is computed from confidential data outside a mechanism.
+"""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from schemas.base import Model
+from schemas.guarantee import Guarantees, MechanismRecord
+from schemas.spec import DATASET_PATTERN, ReleaseId
+
+Randomness = Literal["os-csprng", "seeded (not private)"]
+Sha256 = str
+
+
+class ReleasedColumn(Model):
+    """One column of the released Parquet data."""
+
+    name: str
+    type: Literal["numeric", "integer", "categorical"]
+    role: Literal["feature", "label"]
+    bounds: tuple[float, float] | None = None
+    categories: list[str] | list[int] | None = None
+
+
+class FabricationRecord(Model):
+    """How the fabricated data were made; computed from released data and public parameters only."""
+
+    components: int
+    stop: Any
+    shard_rows: int
+    shards: int
+    """Number of shards over all classes."""
+    steps: list[int]
+    """Smoothing steps of each shard."""
+    first_errors: list[float]
+    """Modeling error of each shard's noise-added data, the summed distance to its affine hull, in scaled units."""
+
+
+class LedgerReference(Model):
+    """The ledger entry that charged this release."""
+
+    sequence: int
+    hash: str
+
+
+class ReleasedFile(Model):
+    """One file of the release folder."""
+
+    path: str
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    bytes: int
+    rows: int | None = None
+    """Rows of a data file; `null` for other files."""
+
+
+class Manifest(Model):
+    """`manifest.json` of a release folder."""
+
+    release_id: ReleaseId
+    dataset: str = Field(pattern=DATASET_PATTERN)
+    created_at: datetime
+    spec: dict[str, Any]
+    spec_sha256: str
+    """Digest of the spec as canonical JSON (sorted keys, no spaces)."""
+    code_version: str
+    rows: int
+    columns: list[ReleasedColumn]
+    guarantee: Guarantees
+    mechanism: MechanismRecord
+    fabrication: FabricationRecord
+    labels: Literal["public"]
+    randomness: Randomness
+    uncovered: list[str]
+    """What the guarantee does not cover; empty where it covers the whole release."""
+    ledger_entry: LedgerReference
+    files: list[ReleasedFile]

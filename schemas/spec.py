@@ -1,0 +1,203 @@
+"""The release spec: what a steward writes, and the request that names it.
+
+`unit`, `epsilon`, `delta` and `budget` have no defaults: whoever answers for the data states them.
+"""
+
+import re
+from typing import Annotated, Any, Literal, Self
+from zoneinfo import available_timezones
+
+from pydantic import Field, StrictBool, StrictInt, field_validator, model_validator
+
+from schemas.base import Model, Number
+from schemas.table import TableSchema
+
+DATASET_PATTERN = r"^[a-z0-9-]+$"
+RELEASE_ID_PATTERN = r"^[a-z0-9][a-z0-9-]{0,63}$"
+
+Unit = Literal["element", "record"]
+MechanismName = Literal["optimal", "dirac-laplace"]
+ClassifierName = Literal["kahm", "nearest-neighbour", "logistic"]
+
+_PLANNED_MECHANISMS = {"staircase", "truncated-laplace", "gaussian", "private-moments", "lattice-optimal"}
+
+
+class Source(Model):
+    """Where the confidential table is."""
+
+    path: str = Field(min_length=1)
+    """A CSV (`.csv`) or Parquet (`.parquet`) file, relative to the spec's project root or absolute."""
+
+    @field_validator("path")
+    @classmethod
+    def _known_format(cls, path: str) -> str:
+        if not path.lower().endswith((".csv", ".parquet")):
+            raise ValueError("the source must be a .csv or .parquet file")
+        return path
+
+
+class Budget(Model):
+    """What a data set may spend over all its releases, at record level."""
+
+    epsilon: Number = Field(gt=0)
+    delta: Number = Field(ge=0, lt=1)
+
+
+class Privacy(Model):
+    """The guarantee asked for, and how it is bought."""
+
+    unit: Unit
+    """What epsilon and delta are about: one cell (`element`) or one whole row (`record`)."""
+    epsilon: Number = Field(gt=0)
+    delta: Number = Field(ge=0, lt=1)
+    distance: Number = Field(default=1.0, gt=0, le=1)
+    """How far one cell may move between adjacent tables, in scaled units; only for `unit: element`."""
+    mechanism: MechanismName = "optimal"
+    """`optimal` takes the available mechanism with the smallest expected magnitude of noise."""
+    labels: Literal["public"] = "public"
+    """Labels are released as they are."""
+    budget: Budget
+    allow_unperturbed_cells: StrictBool = False
+    """Accept that more than one cell is expected to get no noise at all."""
+    allow_uncovered: StrictBool = False
+    """Accept a release that the guarantee does not cover (the paper's stop rule)."""
+
+    @field_validator("mechanism", mode="before")
+    @classmethod
+    def _mechanism_available(cls, mechanism: Any) -> Any:
+        if isinstance(mechanism, str) and mechanism in _PLANNED_MECHANISMS:
+            raise ValueError(f"mechanism {mechanism} is not available in this version; use optimal or dirac-laplace")
+        return mechanism
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _labels_available(cls, labels: Any) -> Any:
+        if isinstance(labels, dict) and set(labels) == {"randomized_response"}:
+            raise ValueError("randomized_response is not available in this version; use labels: public")
+        return labels
+
+    @model_validator(mode="after")
+    def _distance_is_for_elements(self) -> Self:
+        if self.unit == "record" and self.distance != 1.0:
+            raise ValueError("distance is only for unit: element; a whole row may change by the full range")
+        return self
+
+
+class Steps(Model):
+    """Stop after a set number of smoothing steps."""
+
+    steps: StrictInt = Field(ge=1, le=1000)
+
+
+class Relative(Model):
+    """Stop when the modeling error is at most `relative` times the error of the noise-added data."""
+
+    relative: Number = Field(ge=0.1, lt=1)
+
+
+StopRule = Steps | Relative | Literal["paper"]
+
+
+class Fabrication(Model):
+    """How noise-added data become fabricated data."""
+
+    components: StrictInt = Field(default=20, ge=1)
+    """Dimension n of the kernel affine hull machines; capped by columns, rows and rank."""
+    stop: StopRule = Steps(steps=5)
+    shard_rows: StrictInt = Field(default=1000, ge=10, le=5000)
+    """Target number of rows a shard; the cost of a step is cubic in it."""
+    layers: StrictInt = 1
+
+    @field_validator("stop", mode="before")
+    @classmethod
+    def _one_stop_rule(cls, stop: Any) -> Any:
+        if isinstance(stop, Steps | Relative):
+            return stop
+        if stop == "paper" or (isinstance(stop, dict) and set(stop) in ({"steps"}, {"relative"})):
+            return Steps(**stop) if "steps" in stop else Relative(**stop) if "relative" in stop else stop
+        raise ValueError("give exactly one of {steps: m}, {relative: rho} and paper")
+
+    @field_validator("layers")
+    @classmethod
+    def _one_layer_yet(cls, layers: int) -> int:
+        if layers != 1:
+            raise ValueError("only layers: 1 is available in this version")
+        return layers
+
+
+class Evaluation(Model):
+    """What the audit measures."""
+
+    control_fraction: Number = Field(default=0.3, gt=0, lt=1)
+    """Share of rows kept out of fabrication, as test rows and as the attack's non-members."""
+    classifiers: list[ClassifierName] = Field(default=["kahm", "nearest-neighbour", "logistic"], min_length=1)
+    attacks: Literal["default"] = "default"
+
+    @field_validator("classifiers")
+    @classmethod
+    def _each_once(cls, classifiers: list[str]) -> list[str]:
+        if len(set(classifiers)) != len(classifiers):
+            raise ValueError("each classifier may be named once")
+        return classifiers
+
+
+_CRON_FIELD = re.compile(r"^[\d*,/\-A-Za-z#]+$")
+
+
+class Schedule(Model):
+    """When the release runs by itself under `fabrica serve`."""
+
+    cron: str
+    timezone: str = "UTC"
+
+    @field_validator("cron")
+    @classmethod
+    def _five_fields(cls, cron: str) -> str:
+        fields = cron.split()
+        if len(fields) != 5 or not all(map(_CRON_FIELD.match, fields)):
+            raise ValueError("cron needs five fields: minute, hour, day of month, month, day of week")
+        return cron
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_timezone(cls, timezone: str) -> str:
+        if timezone not in available_timezones():
+            raise ValueError("timezone is not known; use a name such as Europe/Vienna or UTC")
+        return timezone
+
+
+class ReleaseSpec(Model):
+    """One spec file: a table, the privacy asked for, and how to fabricate and evaluate."""
+
+    dataset: str = Field(pattern=DATASET_PATTERN, max_length=64)
+    """The name in the ledger and in folders."""
+    source: Source
+    table: TableSchema
+    privacy: Privacy
+    fabrication: Fabrication = Fabrication()
+    evaluation: Evaluation = Evaluation()
+    schedule: Schedule | None = None
+    approval: Literal["none", "required"] = "none"
+    """`required` stops at the staged candidate until a person approves its digest."""
+
+    @property
+    def uncovered(self) -> list[str]:
+        """What of this release the guarantee does not cover, in words; empty where it covers everything."""
+        if self.fabrication.stop == "paper":
+            return [
+                "the stop rule `paper` chooses the number of smoothing steps from confidential rows, "
+                "outside the mechanism"
+            ]
+        return []
+
+
+ReleaseId = Annotated[str, Field(pattern=RELEASE_ID_PATTERN)]
+
+
+class ReleaseRequest(Model):
+    """What a person, a schedule or a form asks for: a spec by its path, never data."""
+
+    spec: str = Field(min_length=1, pattern=r"\.ya?ml$", title="Spec file")
+    """Path of the spec, relative to the project folder."""
+    release_id: ReleaseId | None = Field(default=None, title="Release id")
+    """Name of the release; leave empty for a new one. An unfinished release of that name is taken up again."""

@@ -1,0 +1,14 @@
+"""The public lattice that cells are snapped to before integer noise is added."""
+
+import math
+
+LATTICE_BITS = 16
+LATTICE_STEPS = 2**LATTICE_BITS
+"""Steps over a column's whole range: finer than any noise worth adding, coarse enough for exact integers."""
+SPACING = 2.0**-LATTICE_BITS
+"""One step in scaled units; a power of two, so that scaled values are exact doubles."""
+
+
+def lattice_distance(distance: float) -> int:
+    """Sensitivity in lattice steps for cells that move by at most `distance` in scaled units, rounded up."""
+    return max(1, math.ceil(distance * LATTICE_STEPS))

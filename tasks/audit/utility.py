@@ -1,0 +1,165 @@
+"""What a release preserves: column by column, pair by pair, and the interval of a proportion."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import norm
+
+from schemas.audit import ColumnUtility, Interval, Utility
+from tasks.audit.density_difference import FloatArray
+
+
+def wilson_bounds(proportion: float, trials: float, z: float) -> tuple[float, float]:
+    """Wilson (1927): all p with |proportion - p| <= z sqrt(p (1-p) / trials); `trials` need not be whole."""
+    centre = proportion + z**2 / (2 * trials)
+    half = z * float(np.sqrt(proportion * (1 - proportion) / trials + z**2 / (4 * trials**2)))
+    scale = 1 + z**2 / trials
+    # The ends at 0 and 1 are exact, and rounding must not exclude the estimate itself.
+    lower = 0.0 if proportion == 0 else min((centre - half) / scale, proportion)
+    upper = 1.0 if proportion == 1 else max((centre + half) / scale, proportion)
+    return max(0.0, lower), min(1.0, upper)
+
+
+def wilson_interval(successes: int, n: int, confidence: float = 0.95) -> Interval:
+    """Wilson's score interval of a proportion.
+
+    Parameters
+    ----------
+    successes : int
+        Number of successes, 0 to n.
+    n : int
+        Number of trials, at least 1.
+    confidence : float, default=0.95
+        Between 0 and 1.
+
+    Returns
+    -------
+    Interval
+        The estimate is `successes / n`; the interval stays in [0, 1] and has width also at both ends.
+
+    Raises
+    ------
+    ValueError
+        If a number is outside its range.
+
+    References
+    ----------
+    E. B. Wilson: Probable inference, the law of succession, and statistical inference. Journal of the American
+    Statistical Association 22 (1927) 209-212.
+    """
+    if n < 1:
+        raise ValueError(f"n must be at least 1, got n={n}")
+    if not 0 <= successes <= n:
+        raise ValueError(f"successes must be between 0 and n={n}, got successes={successes}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be between 0 and 1, got confidence={confidence}")
+    lower, upper = wilson_bounds(successes / n, n, float(norm.ppf((1 + confidence) / 2)))
+    return Interval(estimate=successes / n, lower=lower, upper=upper, confidence=confidence, method="Wilson")
+
+
+def kolmogorov_smirnov(first: ArrayLike, second: ArrayLike) -> float:
+    """Largest distance between two empirical distribution functions; 0 is equal, 1 is disjoint.
+
+    Parameters
+    ----------
+    first, second : array-like of shape (n,) and (m,)
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    N. V. Smirnov: Table for estimating the goodness of fit of empirical distributions. Annals of Mathematical
+    Statistics 19 (1948) 279-281.
+    """
+    one, two = np.sort(np.asarray(first, dtype=np.float64)), np.sort(np.asarray(second, dtype=np.float64))
+    values = np.concatenate([one, two])
+    below_one = np.searchsorted(one, values, side="right") / one.size
+    below_two = np.searchsorted(two, values, side="right") / two.size
+    return float(np.max(np.abs(below_one - below_two)))
+
+
+def _table(values: ArrayLike, name: str, columns: int) -> FloatArray:
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] != columns:
+        raise ValueError(f"{name} must have at least one row and {columns} named columns, got shape {table.shape}")
+    if not np.isfinite(table).all():
+        raise ValueError(f"{name} must hold finite values")
+    return table
+
+
+def _unit_columns(table: FloatArray) -> FloatArray:
+    """Columns moved to [0, 1]: correlations stay as they are, and squares of tiny numbers do not vanish."""
+    lowest, highest = table.min(axis=0), table.max(axis=0)
+    return (table / 2 - lowest / 2) / (highest / 2 - lowest / 2)
+
+
+def correlation_difference(real: ArrayLike, fabricated: ArrayLike) -> tuple[float | None, int]:
+    """Mean absolute difference of the pairwise Pearson correlations of two tables.
+
+    Parameters
+    ----------
+    real, fabricated : array-like of shape (n, n_columns) and (m, n_columns)
+
+    Returns
+    -------
+    difference : float or None
+        Between 0 and 2, over all pairs of columns that vary in both tables; `None` if there is no such pair.
+    pairs : int
+        How many pairs that is.
+
+    Notes
+    -----
+    A constant column has no correlation; counting it as 0 would reward a release that lost the column.
+    """
+    one, two = np.asarray(real, dtype=np.float64), np.asarray(fabricated, dtype=np.float64)
+    varies = (one.min(axis=0) < one.max(axis=0)) & (two.min(axis=0) < two.max(axis=0))
+    count = int(np.count_nonzero(varies))
+    if count < 2:
+        return None, 0
+    upper = np.triu_indices(count, k=1)
+    first, second = (
+        np.clip(np.asarray(np.corrcoef(_unit_columns(table[:, varies]), rowvar=False))[upper], -1, 1)
+        for table in (one, two)
+    )
+    return float(np.mean(np.abs(first - second))), upper[0].size
+
+
+def compare_tables(real: ArrayLike, fabricated: ArrayLike, names: Sequence[str]) -> Utility:
+    """How a fabricated table compares with the members' table, in the columns' own units.
+
+    Parameters
+    ----------
+    real : array-like of shape (n_members, n_columns)
+        The members' feature values, finite.
+    fabricated : array-like of shape (n_released, n_columns)
+        The released feature values, finite.
+    names : sequence of str
+        Column names, in order.
+
+    Returns
+    -------
+    Utility
+        Standard deviations have divisor n (ddof 0): they describe the tables themselves, and a single row has 0.
+
+    Raises
+    ------
+    ValueError
+        If a table is empty, holds a value that is not finite, or does not fit `names`.
+    """
+    one, two = _table(real, "real", len(names)), _table(fabricated, "fabricated", len(names))
+    difference, pairs = correlation_difference(one, two)
+    columns = [
+        ColumnUtility(
+            name=name,
+            mean_real=float(x.mean()),
+            mean_fabricated=float(y.mean()),
+            std_real=float(x.std()),
+            std_fabricated=float(y.std()),
+            kolmogorov_smirnov=kolmogorov_smirnov(x, y),
+        )
+        for name, x, y in zip(names, one.T, two.T, strict=True)
+    ]
+    return Utility(columns=columns, correlation_difference=difference, correlation_pairs=pairs)

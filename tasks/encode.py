@@ -1,0 +1,87 @@
+"""Encode the source onto the public lattice in [0, 1] and part it into members and control rows; confidential side."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from schemas.table import IntegerColumn, NumericColumn, TableSchema
+from tasks.accounting.lattice import LATTICE_STEPS, SPACING
+from tasks.step import step
+from tasks.tables import ConfidentialTable, FloatArray, IntArray, SourceTable
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedSource:
+    """Members (used for fabrication) and control rows (kept out of it)."""
+
+    members: ConfidentialTable
+    controls: ConfidentialTable
+
+
+@step("Encode")
+def encode(source: SourceTable, table: TableSchema, control_rows: IntArray) -> EncodedSource:
+    """The source on the lattice, parted into members and control rows.
+
+    Parameters
+    ----------
+    source : SourceTable
+        Validated: no missing values, labels among the categories.
+    table : TableSchema
+    control_rows : ndarray of int64
+        Positions of the control rows.
+
+    Returns
+    -------
+    EncodedSource
+        Cells outside their bounds are clipped to the nearest bound.
+    """
+    lattice = np.column_stack(
+        [to_lattice(source.frame[name].to_numpy(np.float64), column) for name, column in table.features.items()]
+    )
+    codes = {category: code for code, category in enumerate(table.label_column.categories)}
+    labels = source.frame[table.label].map(codes).to_numpy(np.int64)
+    is_control = np.zeros(len(labels), dtype=bool)
+    is_control[control_rows] = True
+    return EncodedSource(
+        members=ConfidentialTable(lattice[~is_control], labels[~is_control], SPACING),
+        controls=ConfidentialTable(lattice[is_control], labels[is_control], SPACING),
+    )
+
+
+def to_lattice(values: FloatArray, column: NumericColumn | IntegerColumn) -> IntArray:
+    """Values in a column's own unit as whole lattice steps in [0, LATTICE_STEPS], clipped to the bounds.
+
+    Notes
+    -----
+    Adjacency is stated on the lattice: a cell moves by at most a whole number of steps, so rounding here cannot
+    widen the distance between neighbours.
+    """
+    lower, upper = column.bounds
+    scaled = (np.clip(values, lower, upper) - lower) / (upper - lower)
+    return np.floor(scaled * LATTICE_STEPS + 0.5).astype(np.int64)
+
+
+def choose_control_rows(labels: pd.Series, fraction: float, random: np.random.Generator) -> IntArray:
+    """Positions of the control rows: a random share of each class, at least one and leaving at least two.
+
+    The number a class gives depends on the labels only, and labels are public.
+
+    Parameters
+    ----------
+    labels : Series
+        The label of each row; every class that occurs has at least three rows.
+    fraction : float
+        Share of control rows, in (0, 1).
+    random : Generator
+        Who is chosen; it has no part in the guarantee.
+
+    Returns
+    -------
+    ndarray of int64, sorted
+    """
+    chosen = []
+    for _, positions in sorted(pd.Series(np.arange(len(labels))).groupby(labels.to_numpy()).groups.items()):
+        count = min(max(round(fraction * len(positions)), 1), len(positions) - 2)
+        chosen.append(random.choice(np.asarray(positions, dtype=np.int64), size=count, replace=False))
+    return np.sort(np.concatenate(chosen))

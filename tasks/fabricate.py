@@ -1,0 +1,80 @@
+"""Smooth each shard into fabricated data (KAHM, definitions 13 and 14); released side (post-processing)."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from schemas.spec import Fabrication, Relative, Steps
+from tasks.kahm import FabricationResult, KernelAffineHullMachine
+from tasks.kahm import fabricate as fabricate_shard
+from tasks.step import advanced, step
+from tasks.tables import ConfidentialTable, FabricatedTable, FloatArray, ShardedTable
+
+TITLE = "Fabricate"
+
+
+@step(TITLE)
+def fabricate(
+    sharded: ShardedTable, fabrication: Fabrication, uncovered_thresholds: list[float] | None = None
+) -> FabricatedTable:
+    """Fabricated data from sharded noise-added data.
+
+    Parameters
+    ----------
+    sharded : ShardedTable
+    fabrication : Fabrication
+    uncovered_thresholds : list of float, default=None
+        The paper's threshold of each shard, from `paper_thresholds`; only for `stop: paper`, and not covered by the
+        guarantee.
+
+    Returns
+    -------
+    FabricatedTable
+        Rows in the order of the noise-added data. Shards are independent, so the outcome does not depend on the
+        number of workers.
+    """
+    scaled = sharded.rows.scaled
+    rows_of = [np.flatnonzero(sharded.shards == number) for number in range(sharded.n_shards)]
+
+    def one_shard(number: int) -> FabricationResult:
+        rows = scaled[rows_of[number]]
+        match fabrication.stop:
+            case Steps(steps=steps):
+                return fabricate_shard(rows, fabrication.components, steps=steps)
+            case Relative(relative=relative):
+                return fabricate_shard(rows, fabrication.components, relative=relative)
+            case _:
+                assert uncovered_thresholds is not None
+                return fabricate_shard(rows, fabrication.components, threshold=uncovered_thresholds[number])
+
+    results: dict[int, FabricationResult] = {}
+    with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as pool:
+        running = {pool.submit(one_shard, number): number for number in range(len(rows_of))}
+        for finished in as_completed(running):
+            results[running[finished]] = finished.result()
+            advanced(TITLE, len(results), len(rows_of))
+    data: FloatArray = np.empty_like(scaled)
+    for number, rows in enumerate(rows_of):
+        data[rows] = results[number].data
+    return FabricatedTable(
+        scaled=data,
+        labels=sharded.rows.labels,
+        steps=[results[number].steps for number in range(len(rows_of))],
+        first_errors=[float(results[number].errors[0]) for number in range(len(rows_of))],
+    )
+
+
+@step("Paper's stop rule (not covered by the guarantee)")
+def paper_thresholds(members: ConfidentialTable, sharded: ShardedTable, components: int) -> list[float]:
+    """The modeling error of each shard's *raw* rows: the seed paper's threshold r.
+
+    This reads confidential rows right of the border. It exists to reproduce the paper, and a release that uses it is
+    marked as not covered.
+    """
+    scaled = members.scaled
+    return [
+        KernelAffineHullMachine(components).fit(scaled[sharded.shards == number]).modeling_error_
+        for number in range(sharded.n_shards)
+    ]

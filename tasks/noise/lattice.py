@@ -1,0 +1,337 @@
+"""The noise that releases use: the Dirac-Laplace law on the integers, its guarantee and its exact sampler."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache, lru_cache, partial
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tasks.noise.bits import BitSource, OperatingSystemBits
+from tasks.noise.categorical import ExactCategorical
+from tasks.noise.exact import (
+    THRESHOLD_BITS,
+    context,
+    exp_minus,
+    float_upper_bound,
+    one_minus_exp,
+    to_threshold,
+)
+from tasks.noise.parameters import check_delta, check_epsilon, check_loss, check_steps
+
+__all__ = ["LatticeDiracLaplace"]
+
+MAX_DIGITS = 61
+"""Noise magnitudes are at most 2^61, so that a lattice index below 2^61 plus noise stays inside int64."""
+
+_GROUP_DIGITS = 8  # binary digits drawn by one look-up: 255 thresholds leave 0.4 % of the 16-bit words open
+_BLOCK = 1 << 16  # values per pass: its buffers (2 MB) stay in the cache and bound the memory
+_TAIL_RATE = Fraction(887228392, 10**7)  # just above 128 ln 2, so exp(-_TAIL_RATE) < 2^-128
+_DIGITS = 50  # significant digits of a delta before its upward rounding to a double
+_SLACK = Decimal(10) ** (10 - _DIGITS)  # relative; far above the error of the few operations of delta_at
+_FAR_LOSS = 1000  # the geometric law's own zero has at least e^-80; e^1000 times that covers any atom
+
+
+@dataclass(frozen=True)
+class LatticeDiracLaplace:
+    """Noise in whole lattice steps: none with probability delta, else a two-sided geometric law.
+
+    With a = exp(-epsilon / sensitivity) and k an integer,
+
+        P(k) = delta [k = 0] + (1 - delta) (1 - a) / (1 + a) a^|k|.
+
+    Parameters
+    ----------
+    epsilon : float
+        Finite, above 0.
+    delta : float
+        In [0, 1).
+    sensitivity : int
+        D, the number of lattice steps by which one cell may differ between adjacent tables; 1 to 2^61.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range, or epsilon / sensitivity is so small (about 4e-17) that the
+        noise would not fit in 64-bit integers.
+
+    Notes
+    -----
+    Guarantee: adding one value to a cell of integers is (epsilon, delta)-differentially private for the
+    adjacency "one cell moves by at most D lattice steps"; `delta_at` gives the whole privacy profile.
+    It assumes that the data are integers on a lattice fixed in advance, that the sum is formed in
+    integers, and that the bit source is uniform.  The sampler's own deviation is `sampling_bias`.
+
+    References
+    ----------
+    Kumar, Moser, Fischer (JAIR 2024), result 1, for the continuous law; Ghosh, Roughgarden, Sundararajan
+    (2012) for the two-sided geometric law; Fabrica design, sections 3 (items 4 and 6) and 6.
+    """
+
+    epsilon: float
+    delta: float
+    sensitivity: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        object.__setattr__(self, "delta", check_delta(self.delta))
+        object.__setattr__(self, "sensitivity", check_steps("sensitivity", self.sensitivity, 2**MAX_DIGITS))
+        if _n_digits(self._exact_rate) > MAX_DIGITS:
+            raise ValueError(
+                "epsilon / sensitivity is too small for noise in 64-bit integers: "
+                f"got epsilon={self.epsilon!r}, sensitivity={self.sensitivity} lattice steps; "
+                "choose a coarser lattice or a larger epsilon"
+            )
+
+    @property
+    def _exact_rate(self) -> Fraction:
+        """epsilon / sensitivity, the loss per step, as a rational."""
+        return Fraction(self.epsilon) / self.sensitivity
+
+    @property
+    def _rate(self) -> float:
+        return self.epsilon / self.sensitivity
+
+    @property
+    def atom(self) -> float:
+        """The probability delta of no noise by design, beside the geometric law's own zero."""
+        return self.delta
+
+    @property
+    def max_magnitude(self) -> int:
+        """The largest |k| that `sample` can return, in steps: a power of two, at most 2^61."""
+        return int(2 ** _n_digits(self._exact_rate))
+
+    @property
+    def sampling_bias(self) -> float:
+        """A bound, below 2^-117, of the total variation distance per value between `sample` and this law.
+
+        One value drawn by `sample` is (e, delta_at(e) + (1 + exp(e)) sampling_bias)-differentially private.
+        """
+        n_groups = -(-_n_digits(self._exact_rate) // _GROUP_DIGITS)
+        # In units of 2^-128: 2 + 1 for the two thresholds of the sign, both of which the one upward rounding
+        # moves; 1/2 for each of the 255 of a group; 1 for the digits left out.
+        return math.ldexp(4 + n_groups * 2 ** (_GROUP_DIGITS - 1), -THRESHOLD_BITS)
+
+    def pmf(self, k: ArrayLike) -> NDArray[np.float64]:
+        """Give the probability of each number of steps.
+
+        Parameters
+        ----------
+        k : array-like of int
+
+        Returns
+        -------
+        ndarray of float64, the shape of `k`
+
+        Raises
+        ------
+        ValueError
+            If `k` is not of an integer type.
+        """
+        steps = _as_steps(k)
+        with np.errstate(over="ignore"):
+            decay = np.exp(-self._rate * np.abs(steps))
+        geometric = (1.0 - self.delta) * math.tanh(self._rate / 2.0) * decay
+        return np.asarray(geometric + np.where(steps == 0.0, self.delta, 0.0))
+
+    def cdf(self, k: ArrayLike) -> NDArray[np.float64]:
+        """Give P(K <= k); parameters and errors as for `pmf`."""
+        steps = _as_steps(k)
+        # The tail beyond m >= 1 steps on one side is (1 - delta) a^m / (1 + a).
+        distance = np.where(steps < 0.0, -steps, steps + 1.0)
+        with np.errstate(over="ignore"):
+            decay = np.exp(-self._rate * distance)
+        tail = (1.0 - self.delta) * decay / (1.0 + math.exp(-self._rate))
+        return np.asarray(np.where(steps < 0.0, tail, 1.0 - tail))
+
+    def expected_magnitude(self) -> float:
+        """Give E|K| = (1 - delta) 2a / (1 - a^2), in steps."""
+        return (1.0 - self.delta) * 2.0 * math.exp(-self._rate) / -math.expm1(-2.0 * self._rate)
+
+    def delta_at(self, epsilon: float, shift: int | None = None) -> float:
+        """Give the exact privacy profile of this discrete law: the least delta that goes with `epsilon`.
+
+        Parameters
+        ----------
+        epsilon : float
+            The loss e >= 0 asked about; infinity is allowed.
+        shift : int, default=None
+            The number of steps s >= 1 by which the cell may differ at most; None means `sensitivity`.
+            A larger one serves record-level accounting, where a cell may move by its full range.
+
+        Returns
+        -------
+        float
+            The maximum over the shifts 1 to s, in both directions, of sum_k [P(k) - exp(e) P(k - shift)]_+,
+            rounded up: never below the true value, above it by about one unit in the last place.
+
+        Raises
+        ------
+        ValueError
+            If `epsilon` or `shift` is outside its range.
+
+        Notes
+        -----
+        Write A = a^s exp(e) and c = (1 - delta)(1 - a)/(1 + a).  P is even, so the direction does not matter.
+        At k = s and beyond Q(k) = P(k - s) is at least P(k): those terms vanish.
+
+        - k < 0: P/Q = a^-s, so the terms are c a^|k| (1 - A)_+, in sum c a/(1 - a) (1 - A)_+.
+        - k = 0: [delta + c (1 - A)]_+, since all of the atom lies in P, and Q(0) = c a^s.
+        - 0 < k < s: c (a^k - exp(e) a^(s-k))_+, positive for k < (s - e/rate)/2, that is for k = 1, ..., m.
+
+        If A >= 1 only k = 0 is left: [delta - c (A - 1)]_+, which is delta at e = s rate, in particular at
+        e = epsilon for s = sensitivity.  If A < 1 the geometric sums give
+
+            delta + (1 - delta)/(1 + a) [(1 - A) + (1 - a^m)(a - exp(e) a^(s-m))].
+
+        Every term listed grows with s, and so does the number of terms; so the largest shift is the worst.
+        All differences are formed from exact rationals, hence without cancellation.
+
+        For e < epsilon this is never below the profile of the law on the line, and equal to it where
+        s - e/rate is an even integer: whoever composes several losses must use the lattice's profile.
+        """
+        loss = check_loss(epsilon)
+        steps = check_steps("shift", self.sensitivity if shift is None else shift, 2**62)
+        if loss == math.inf:
+            return 0.0
+        rate, loss_exact = self._exact_rate, Fraction(loss)
+        excess = steps * rate - loss_exact  # A = exp(-excess)
+        if excess == 0:
+            return self.delta
+        exact = context(_DIGITS)
+        delta = Decimal(self.delta)
+        a = exp_minus(rate, _DIGITS) if rate < 10**6 else Decimal(0)
+        spread = exact.divide(exact.subtract(1, delta), exact.add(1, a))  # (1 - delta)/(1 + a)
+        if excess < 0:
+            return self._delta_beyond(delta, spread, -excess)
+        # m is the number of k in 1, ..., s - 1 with 2k < s - e/rate.
+        m = min(steps - 1, math.ceil((steps - loss_exact / rate) / 2) - 1)
+        bracket = one_minus_exp(excess, _DIGITS)
+        if m > 0 and rate < 10**6:
+            # a - exp(e) a^(s-m) = a (1 - exp(-((s - m - 1) rate - e))), where the exponent is negative
+            # as s - m - e/rate > m >= 1.
+            middle = exact.multiply(a, one_minus_exp((steps - m - 1) * rate - loss_exact, _DIGITS))
+            bracket = exact.add(bracket, exact.multiply(one_minus_exp(m * rate, _DIGITS), middle))
+        value = exact.add(delta, exact.multiply(spread, bracket))
+        return min(1.0, float_upper_bound(exact.multiply(value, exact.add(1, _SLACK))))
+
+    def _delta_beyond(self, delta: Decimal, spread: Decimal, beyond: Fraction) -> float:
+        """The profile where A = exp(beyond) > 1: [delta - c (A - 1)]_+, rounded up."""
+        if self.delta == 0.0 or beyond > _FAR_LOSS:
+            return 0.0
+        # c (A - 1) = spread (1 - a) exp(beyond) (1 - exp(-beyond))
+        exact = context(_DIGITS)
+        covered = exact.multiply(spread, one_minus_exp(self._exact_rate, _DIGITS))
+        covered = exact.multiply(covered, exp_minus(-beyond, _DIGITS))
+        covered = exact.multiply(covered, one_minus_exp(beyond, _DIGITS))
+        # A wide subtraction keeps the slack visible beside delta; the outcome lies between 0 and delta.
+        wide = context(4 * _DIGITS)
+        left = wide.subtract(delta, wide.multiply(covered, wide.subtract(1, _SLACK)))
+        return min(self.delta, float_upper_bound(left)) if left > 0 else 0.0
+
+    def sample(self, shape: int | tuple[int, ...], *, bits: BitSource | None = None) -> NDArray[np.int64]:
+        """Draw independent values.
+
+        Parameters
+        ----------
+        shape : int or tuple of int
+        bits : BitSource, default=None
+            None means `OperatingSystemBits()`.  Anything else is for tests and brands the release.
+
+        Returns
+        -------
+        ndarray of int64, of shape `shape`
+            In lattice steps, between -`max_magnitude` and `max_magnitude`.
+
+        Raises
+        ------
+        ValueError
+            If `shape` has a negative entry or the bit source does not keep its promise.
+
+        Notes
+        -----
+        Law.  |K| - 1, given K != 0, is a geometric variable G with P(G = g) = (1 - a) a^g; the sign is fair
+        and independent; and P(K != 0) = (1 - delta) 2a/(1 + a).  So one draw among {0, +, -} settles the
+        atom, the geometric zero and the sign at once, and zero is counted once.  Writing g = sum_j d_j 2^j,
+        P(G = g) is proportional to the product of a^(d_j 2^j): the binary digits of G are independent, digit
+        j being 1 with probability a^(2^j)/(1 + a^(2^j)).  Eight digits from position i on form a number b in
+        0, ..., 255 with probability proportional to exp(-2^i rate b), drawn by `ExactCategorical`.
+
+        Bias.  Digits from position J on are left out, where J is the least with a^(2^J) < 2^-128.  Thresholds
+        are correctly rounded to 128 bits; those of the signs upwards, so the probability of no noise is never
+        above its nominal value.  Drawing the true law and this one from the same U, they differ only where U
+        falls between a threshold and its rounding.  `sampling_bias` adds these gaps up.
+
+        Cost.  8 random bytes a value for up to 24 digits, 2 more for every further 8, and a fixed amount of
+        memory beside the result.  Setting up a law takes some milliseconds and is remembered.
+        """
+        source = OperatingSystemBits() if bits is None else bits
+        values = np.empty(shape, dtype=np.int64)
+        flat = values.reshape(-1)
+        head, groups = _tables(self._exact_rate, self.delta)
+        for start in range(0, flat.size, _BLOCK):
+            block = flat[start : start + _BLOCK]
+            block[...] = 0
+            for position in reversed(range(len(groups))):
+                if position < len(groups) - 1:
+                    block <<= _GROUP_DIGITS
+                block |= groups[position].draw(block.size, source)
+            block += 1
+            block *= _SIGNS[head.draw(block.size, source)]
+        return values
+
+
+_SIGNS = np.array([0, 1, -1], dtype=np.int64)
+
+
+def _n_digits(rate: Fraction) -> int:
+    """The least J with exp(-rate 2^J) < 2^-128."""
+    return max(0, math.ceil(_TAIL_RATE / rate) - 1).bit_length()
+
+
+def _as_steps(k: ArrayLike) -> NDArray[np.float64]:
+    steps = np.asarray(k)
+    if steps.dtype.kind not in "iu":
+        raise ValueError(f"k must hold whole numbers of lattice steps, got an array of {steps.dtype}")
+    return steps.astype(np.float64)
+
+
+@lru_cache(maxsize=32)
+def _tables(rate: Fraction, delta: float) -> tuple[ExactCategorical, tuple[ExactCategorical, ...]]:
+    """The law of {0, +, -} and of the groups of eight digits of |k| - 1, lowest first."""
+    n_digits = _n_digits(rate)
+    groups = tuple(
+        ExactCategorical(_group_thresholds(rate * 2**first, min(_GROUP_DIGITS, n_digits - first)))
+        for first in range(0, n_digits, _GROUP_DIGITS)
+    )
+    return ExactCategorical(_head_thresholds(rate, delta)), groups
+
+
+def _head_thresholds(rate: Fraction, delta: float) -> list[int]:
+    """Cumulative thresholds of 0 and +, where + and - each have (1 - delta) a/(1 + a), rounded up."""
+
+    def one_sign(digits: int) -> Decimal:
+        exact = context(digits + 10)
+        a = exp_minus(rate, digits + 10)
+        kept = exact.subtract(1, Decimal(delta))
+        return exact.divide(exact.multiply(kept, a), exact.add(1, a))
+
+    # Beyond 1000 the probability lies between 0 and 2^-128 without a look at its digits.
+    sign = to_threshold(one_sign, "up") if rate < 1000 else 1
+    return [2**THRESHOLD_BITS - 2 * sign, 2**THRESHOLD_BITS - sign]
+
+
+def _group_thresholds(rate: Fraction, n_digits: int) -> list[int]:
+    """Cumulative thresholds of the law proportional to exp(-rate b) on b = 0, ..., 2^n_digits - 1."""
+    n_values = 2**n_digits
+    whole = cache(partial(one_minus_exp, n_values * rate))
+
+    def below(b: int, digits: int) -> Decimal:
+        return context(digits + 10).divide(one_minus_exp(b * rate, digits + 10), whole(digits + 10))
+
+    return [to_threshold(partial(below, b), "nearest") for b in range(1, n_values)]

@@ -1,0 +1,85 @@
+"""What a release would do, before anything is read or spent."""
+
+import math
+
+from schemas.plan import Plan, PlannedColumn
+from schemas.spec import ReleaseSpec
+from tasks.accounting import CellNoise, cell_noise
+from tasks.ledger import Ledger
+from tasks.ledger.ledger import fits
+from tasks.read_spec import spec_sha256
+
+WARN_UNPERTURBED_CELLS = 0.1
+REFUSE_UNPERTURBED_CELLS = 1.0
+_WEAK_EPSILON = 10.0
+_WEAK_DELTA = 1e-2
+
+
+def make_plan(spec: ReleaseSpec, ledger: Ledger) -> Plan:
+    """The plan of a spec: noise for each column, both guarantees, and what is left of the budget.
+
+    Reads the ledger, never the source.
+    """
+    noise = cell_noise(spec.privacy, len(spec.table.features))
+    record = noise.record(cells=None)
+    charge = noise.guarantees.record
+    balance = ledger.balance(spec.dataset, spec.privacy.budget)
+    fits_budget = fits(balance, charge)
+    left = min(
+        balance.remaining_epsilon / charge.epsilon,
+        balance.remaining_delta / charge.delta if charge.delta else math.inf,
+    )
+    per_row = noise.law.delta * len(spec.table.features)
+    warnings = guarantee_warnings(noise)
+    if balance.budget != spec.privacy.budget:
+        warnings.append(
+            f"the ledger holds another budget for {spec.dataset} (epsilon {balance.budget.epsilon:g}, delta "
+            f"{balance.budget.delta:g}); the release will be refused until the spec says the same"
+        )
+    if not fits_budget:
+        warnings.append("the release does not fit what is left of the budget; it will be refused")
+    return Plan(
+        dataset=spec.dataset,
+        spec_sha256=spec_sha256(spec),
+        columns=[
+            PlannedColumn(
+                name=name,
+                type=column.type,
+                bounds=column.bounds,
+                unit=column.unit,
+                expected_error=record.expected_magnitude * (column.bounds[1] - column.bounds[0]),
+            )
+            for name, column in spec.table.features.items()
+        ],
+        label=spec.table.label,
+        mechanism=record,
+        guarantee=noise.guarantees,
+        balance=balance,
+        fits_budget=fits_budget,
+        releases_left=math.floor(left * (1 + 1e-9)),
+        unperturbed_cells_per_row=per_row,
+        rows_before_warning=math.floor(WARN_UNPERTURBED_CELLS / per_row) if per_row else None,
+        rows_before_refusal=math.floor(REFUSE_UNPERTURBED_CELLS / per_row) if per_row else None,
+        uncovered=spec.uncovered,
+        warnings=warnings,
+    )
+
+
+def guarantee_warnings(noise: CellNoise) -> list[str]:
+    """What a reader must know before trusting the guarantee's numbers."""
+    record = noise.guarantees.record
+    warnings = []
+    if record.epsilon > _WEAK_EPSILON or record.delta > _WEAK_DELTA:
+        warnings.append(
+            f"at record level the guarantee is epsilon {record.epsilon:.6g}, delta {record.delta:.3g}: no meaningful "
+            "protection of a whole row; rely on the element level only"
+        )
+    return warnings
+
+
+def unperturbed_warning(cells: int, noise: CellNoise) -> str | None:
+    """A warning if more than 0.1 cells are expected to get no noise at all."""
+    expected = cells * noise.law.delta
+    if expected <= WARN_UNPERTURBED_CELLS:
+        return None
+    return f"{expected:.3g} of {cells} cells are expected to get no noise at all (cells x delta)"

@@ -1,0 +1,172 @@
+"""Write the release folder in staging, complete and with its checksums; released side."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+
+from schemas.errors import IntegrityFailed
+from schemas.guarantee import Guarantees
+from schemas.ledger import LedgerEntry
+from schemas.manifest import FabricationRecord, LedgerReference, Manifest, ReleasedColumn, ReleasedFile
+from schemas.spec import ReleaseSpec
+from schemas.table import CategoricalColumn, DroppedColumn, TableSchema
+from tasks.accounting import CellNoise
+from tasks.files import CHECKSUMS, checksum_lines, sha256_file, write_whole
+from tasks.provenance import code_version
+from tasks.read_spec import spec_sha256
+from tasks.staging import Staging
+from tasks.step import step
+from tasks.tables import FabricatedTable, NoiseAddedTable
+
+ROWS_PER_PART = 1_000_000
+_FRICTIONLESS_TYPES = {"numeric": "number", "integer": "integer"}
+
+
+@step("Stage release")
+def stage(
+    staging: Staging,
+    spec: ReleaseSpec,
+    data: pd.DataFrame,
+    noise: CellNoise,
+    noise_added: NoiseAddedTable,
+    fabricated: FabricatedTable,
+    entry: LedgerEntry,
+) -> Manifest:
+    """The release folder: Parquet data, manifest, data package, card and checksums.
+
+    Parameters
+    ----------
+    staging : Staging
+    spec : ReleaseSpec
+    data : DataFrame
+        The decoded fabricated data.
+    noise : CellNoise
+    noise_added : NoiseAddedTable
+    fabricated : FabricatedTable
+    entry : LedgerEntry
+        The entry that charged the release.
+
+    Returns
+    -------
+    Manifest
+        As written; everything in it is released or public.
+    """
+    from tasks.reporting import release_card_html
+
+    folder = staging.release
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    columns = released_columns(spec.table)
+    files = _write_parts(folder, data, staging, noise.guarantees)
+    write_whole(folder / "datapackage.json", _pretty(_data_package(spec, columns, files)))
+    files.append(_released_file(folder, "datapackage.json"))
+    manifest = Manifest(
+        release_id=staging.release_id,
+        dataset=staging.dataset,
+        created_at=datetime.now(UTC),
+        spec=spec.model_dump(mode="json"),
+        spec_sha256=spec_sha256(spec),
+        code_version=code_version(),
+        rows=len(data),
+        columns=columns,
+        guarantee=noise.guarantees,
+        mechanism=noise.record(noise_added.lattice.size),
+        fabrication=fabrication_record(spec, fabricated),
+        labels=spec.privacy.labels,
+        randomness=noise_added.randomness,
+        uncovered=spec.uncovered,
+        ledger_entry=LedgerReference(sequence=entry.sequence, hash=entry.hash),
+        files=files,
+    )
+    write_whole(folder / "manifest.json", _pretty(manifest.model_dump(mode="json")))
+    write_whole(folder / "card.html", release_card_html(manifest).encode())
+    write_whole(folder / CHECKSUMS, checksum_lines(folder).encode())
+    return manifest
+
+
+def released_columns(table: TableSchema) -> list[ReleasedColumn]:
+    """The declaration of each released column."""
+    columns = []
+    for name, column in table.columns.items():
+        if isinstance(column, CategoricalColumn):
+            columns.append(ReleasedColumn(name=name, type=column.type, role="label", categories=column.categories))
+        elif not isinstance(column, DroppedColumn):
+            columns.append(ReleasedColumn(name=name, type=column.type, role="feature", bounds=column.bounds))
+    return columns
+
+
+def fabrication_record(spec: ReleaseSpec, fabricated: FabricatedTable) -> FabricationRecord:
+    """How the data were fabricated, for manifest and report."""
+    return FabricationRecord(
+        components=spec.fabrication.components,
+        stop=spec.fabrication.model_dump(mode="json")["stop"],
+        shard_rows=spec.fabrication.shard_rows,
+        shards=len(fabricated.steps),
+        steps=fabricated.steps,
+        first_errors=fabricated.first_errors,
+    )
+
+
+def _write_parts(folder: Path, data: pd.DataFrame, staging: Staging, guarantees: Guarantees) -> list[ReleasedFile]:
+    metadata = {
+        "fabrica.dataset": staging.dataset,
+        "fabrica.release_id": staging.release_id,
+        "fabrica.guarantee": guarantees.model_dump_json(),
+    }
+    files = []
+    for part, start in enumerate(range(0, len(data), ROWS_PER_PART)):
+        path = f"data/part-{part:05d}.parquet"
+        table = pa.Table.from_pandas(data.iloc[start : start + ROWS_PER_PART], preserve_index=False)
+        pa.parquet.write_table(table.replace_schema_metadata(metadata), folder / path, compression="zstd")
+        files.append(_released_file(folder, path, rows=table.num_rows))
+    if sum(file.rows or 0 for file in files) != len(data):
+        raise IntegrityFailed(f"{folder}: the written parts do not hold all rows")
+    return files
+
+
+def _released_file(folder: Path, path: str, rows: int | None = None) -> ReleasedFile:
+    full = folder / path
+    return ReleasedFile(path=path, sha256=sha256_file(full), bytes=full.stat().st_size, rows=rows)
+
+
+def _data_package(spec: ReleaseSpec, columns: list[ReleasedColumn], files: list[ReleasedFile]) -> dict[str, Any]:
+    """The release as a Frictionless data package, for tools that read that form."""
+    fields: list[dict[str, Any]] = []
+    for column in columns:
+        field: dict[str, Any] = {"name": column.name}
+        declared = spec.table.columns[column.name]
+        if column.categories is not None:
+            field["type"] = "integer" if isinstance(column.categories[0], int) else "string"
+            field["constraints"] = {"required": True, "enum": column.categories}
+        else:
+            field["type"] = _FRICTIONLESS_TYPES[column.type]
+            assert column.bounds is not None
+            field["constraints"] = {
+                "required": True,
+                "minimum": column.bounds[0],
+                "maximum": column.bounds[1],
+            }
+        if declared.description:
+            field["description"] = declared.description
+        fields.append(field)
+    return {
+        "profile": "data-package",
+        "name": spec.dataset,
+        "resources": [
+            {
+                "name": spec.dataset,
+                "path": [file.path for file in files],
+                "format": "parquet",
+                "mediatype": "application/vnd.apache.parquet",
+                "schema": {"fields": fields},
+            }
+        ],
+    }
+
+
+def _pretty(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()

@@ -1,0 +1,158 @@
+"""The staging folder: where a release is made, and taken up again after a crash.
+
+Noise-added data are kept here as soon as they exist. A run that is taken up again reads them instead of drawing noise
+for the same cells a second time, and it keeps the same members and control rows.
+"""
+
+import hashlib
+import io
+import json
+import secrets
+import shutil
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from schemas.errors import IntegrityFailed, RequestRefused
+from schemas.release import Candidate, StagingState
+from schemas.spec import ReleaseSpec
+from tasks.files import CHECKSUMS, sha256_file, write_whole
+from tasks.read_spec import spec_sha256
+from tasks.tables import IntArray, NoiseAddedTable
+from tasks.workspace import Workspace, make_private
+
+
+def new_release_id() -> str:
+    """A fresh release id: the time in UTC and four random hexadecimal digits."""
+    return f"{datetime.now(UTC):%Y%m%dt%H%M%Sz}-{secrets.token_hex(2)}"
+
+
+@dataclass(frozen=True)
+class Staging:
+    """The staging folder of one release."""
+
+    workspace: Workspace
+    dataset: str
+    release_id: str
+
+    @property
+    def folder(self) -> Path:
+        """The folder itself."""
+        return self.workspace.staging(self.dataset, self.release_id)
+
+    @property
+    def release(self) -> Path:
+        """The release folder as it will be published."""
+        return self.folder / "release"
+
+    @property
+    def report(self) -> Path:
+        """The report folder as it will be published."""
+        return self.folder / "report"
+
+    def start(self, spec: ReleaseSpec, source_sha256: str) -> StagingState:
+        """Begin a release here, or take up the one that was begun with the same spec and source.
+
+        Raises
+        ------
+        RequestRefused
+            The release was begun with another spec or another source.
+        """
+        path = self.folder / "state.json"
+        if path.exists():
+            state = StagingState.model_validate_json(path.read_bytes())
+            changed = [
+                what
+                for what, same in [
+                    ("spec", state.spec_sha256 == spec_sha256(spec)),
+                    ("source", state.source_sha256 == source_sha256),
+                ]
+                if not same
+            ]
+            if changed:
+                raise RequestRefused(
+                    f"release {self.dataset}/{self.release_id} was begun with another {' and '.join(changed)}; "
+                    "use another release id"
+                )
+            return state
+        make_private(self.folder)
+        state = StagingState(
+            release_id=self.release_id,
+            dataset=self.dataset,
+            spec=spec.model_dump(mode="json"),
+            spec_sha256=spec_sha256(spec),
+            source_sha256=source_sha256,
+            started_at=datetime.now(UTC),
+        )
+        write_whole(path, state.model_dump_json(indent=1).encode())
+        return state
+
+    def control_rows(self) -> IntArray | None:
+        """Positions of the control rows, once they were chosen."""
+        path = self.folder / "control_rows.npy"
+        return np.load(path) if path.exists() else None
+
+    def keep_control_rows(self, rows: IntArray) -> IntArray:
+        """Keep the positions of the control rows for a run that takes this one up."""
+        content = io.BytesIO()
+        np.save(content, rows)
+        write_whole(self.folder / "control_rows.npy", content.getvalue())
+        return rows
+
+    def noise_added(self) -> NoiseAddedTable | None:
+        """The noise-added data, once they were drawn."""
+        path = self.folder / "noise_added.npz"
+        if not path.exists():
+            return None
+        with np.load(path) as arrays:
+            return NoiseAddedTable(
+                lattice=arrays["lattice"],
+                labels=arrays["labels"],
+                spacing=float(arrays["spacing"]),
+                randomness=str(arrays["randomness"]),
+            )
+
+    def keep_noise_added(self, table: NoiseAddedTable) -> NoiseAddedTable:
+        """Keep the noise-added data, so that noise is never drawn twice for the same cells."""
+        content = io.BytesIO()
+        np.savez(
+            content,
+            lattice=table.lattice,
+            labels=table.labels,
+            spacing=np.float64(table.spacing),
+            randomness=np.str_(table.randomness),
+        )
+        write_whole(self.folder / "noise_added.npz", content.getvalue())
+        return table
+
+    def candidate(self) -> Candidate | None:
+        """The staged candidate, once it is complete."""
+        path = self.folder / "candidate.json"
+        return Candidate.model_validate_json(path.read_bytes()) if path.exists() else None
+
+    def keep_candidate(self, candidate: Candidate) -> Candidate:
+        """Mark the candidate as complete."""
+        write_whole(self.folder / "candidate.json", candidate.model_dump_json(indent=1).encode())
+        return candidate
+
+    def discard(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def candidate_digest(release: Path, report: Path) -> str:
+    """SHA-256 over the release's checksum file and its audit report.
+
+    Raises
+    ------
+    IntegrityFailed
+        One of the two is missing.
+    """
+    parts = {"release": release / CHECKSUMS, "report": report / "audit.json"}
+    missing = [str(path) for path in parts.values() if not path.is_file()]
+    if missing:
+        raise IntegrityFailed(f"missing: {', '.join(missing)}; the candidate is not whole")
+    hashes = {name: sha256_file(path) for name, path in parts.items()}
+    return hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,140 @@
+"""Check a release folder from its own files, as a stranger would, and against the ledger where there is one."""
+
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+
+from schemas.base import Model
+from schemas.errors import IntegrityFailed, RequestRefused
+from schemas.guarantee import Guarantees
+from schemas.manifest import Manifest
+from schemas.spec import ReleaseSpec
+from tasks.accounting import cell_noise
+from tasks.files import CHECKSUMS, checksum_lines
+from tasks.ledger import Ledger
+from tasks.publish import check_charged
+from tasks.read_spec import spec_sha256
+
+
+class VerifiedCheck(Model):
+    """One thing that was checked."""
+
+    check: str
+    outcome: str
+    """`passed`, or `not checked` and why."""
+
+
+def verify(folder: Path, ledger: Ledger) -> list[VerifiedCheck]:
+    """Check a release folder.
+
+    Parameters
+    ----------
+    folder : Path
+        The release folder.
+    ledger : Ledger
+        The ledger of the workspace; its checks are reported as not made where it does not exist.
+
+    Returns
+    -------
+    list of VerifiedCheck
+
+    Raises
+    ------
+    RequestRefused
+        `folder` is not a release folder.
+    IntegrityFailed
+        A check failed; the text says which file and what.
+    """
+    if not (folder / "manifest.json").is_file():
+        raise RequestRefused(f"{folder}: is not a release folder (it has no manifest.json)")
+    _verify_checksums(folder)
+    manifest = _read_manifest(folder)
+    _verify_claims(folder, manifest)
+    for file in manifest.files:
+        if file.rows is not None:
+            _verify_part(folder / file.path, manifest, file.rows)
+    if manifest.rows != sum(file.rows or 0 for file in manifest.files):
+        raise IntegrityFailed(f"{folder}: the manifest's row count is not that of its data files")
+    checks = [
+        VerifiedCheck(check=check, outcome="passed")
+        for check in [
+            "every file is listed in SHA256SUMS and has its checksum",
+            "the manifest fits its schema, its files and its spec's digest",
+            "the guarantee and the noise follow from the spec",
+            "Parquet columns, types, rows, domains and metadata are the manifest's",
+        ]
+    ]
+    if not ledger.path.exists():
+        outcome = f"not checked: there is no ledger at {ledger.path}"
+    else:
+        ledger.verify()
+        check_charged(manifest, ledger.entries(manifest.dataset))
+        outcome = "passed"
+    return [*checks, VerifiedCheck(check="the ledger is unbroken and charges this release", outcome=outcome)]
+
+
+def _verify_checksums(folder: Path) -> None:
+    path = folder / CHECKSUMS
+    if not path.is_file():
+        raise IntegrityFailed(f"{path}: is missing")
+    stated = dict(reversed(line.split("  ", 1)) for line in path.read_text().splitlines() if "  " in line)
+    actual = dict(reversed(line.split("  ", 1)) for line in checksum_lines(folder).splitlines())
+    faults = (
+        [f"{folder / name}: is missing" for name in stated if name not in actual]
+        + [f"{folder / name}: is not listed in {CHECKSUMS}" for name in actual if name not in stated]
+        + [f"{folder / name}: was changed" for name in actual if name in stated and actual[name] != stated[name]]
+    )
+    if faults:
+        raise IntegrityFailed("\n".join(faults))
+
+
+def _read_manifest(folder: Path) -> Manifest:
+    path = folder / "manifest.json"
+    try:
+        return Manifest.model_validate_json(path.read_bytes())
+    except ValueError:
+        raise IntegrityFailed(f"{path}: is not a valid manifest") from None
+
+
+def _verify_claims(folder: Path, manifest: Manifest) -> None:
+    path = folder / "manifest.json"
+    try:
+        spec = ReleaseSpec.model_validate(manifest.spec)
+    except ValueError:
+        raise IntegrityFailed(f"{path}: its spec is not valid for this version of Fabrica") from None
+    if spec_sha256(spec) != manifest.spec_sha256:
+        raise IntegrityFailed(f"{path}: the spec is not the one its digest was made of")
+    if (spec.dataset, spec.uncovered) != (manifest.dataset, manifest.uncovered):
+        raise IntegrityFailed(f"{path}: data set or uncovered parts are not those of its spec")
+    noise = cell_noise(spec.privacy, len(spec.table.features))
+    if noise.guarantees != manifest.guarantee:
+        raise IntegrityFailed(f"{path}: the guarantee does not follow from its spec")
+    if noise.record(manifest.rows * len(spec.table.features)) != manifest.mechanism:
+        raise IntegrityFailed(f"{path}: the mechanism does not follow from its spec")
+    for file in manifest.files:
+        if not (folder / file.path).is_file() or (folder / file.path).stat().st_size != file.bytes:
+            raise IntegrityFailed(f"{folder / file.path}: is missing or not of the size in the manifest")
+
+
+def _verify_part(path: Path, manifest: Manifest, rows: int) -> None:
+    try:
+        table = pa.parquet.ParquetFile(path).read()
+    except (pa.ArrowException, OSError):
+        raise IntegrityFailed(f"{path}: cannot be read as Parquet") from None
+    metadata = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+    if table.num_rows != rows or table.column_names != [column.name for column in manifest.columns]:
+        raise IntegrityFailed(f"{path}: rows or columns are not the manifest's")
+    if (metadata.get("fabrica.dataset"), metadata.get("fabrica.release_id")) != (manifest.dataset, manifest.release_id):
+        raise IntegrityFailed(f"{path}: its metadata name another release")
+    if Guarantees.model_validate_json(metadata.get("fabrica.guarantee", "null")) != manifest.guarantee:
+        raise IntegrityFailed(f"{path}: its metadata state another guarantee")
+    frame = table.to_pandas()
+    for column in manifest.columns:
+        values: pd.Series = frame[column.name]
+        inside = (
+            values.isin(column.categories) if column.categories is not None else values.between(*column.bounds or ())
+        )
+        if values.isna().any() or not inside.all():
+            raise IntegrityFailed(f"{path}: column `{column.name}` has values outside its declared domain")

@@ -1,0 +1,150 @@
+"""Write the internal audit report: JSON first, and the HTML page rendered from it."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from schemas.audit import (
+    AuditReport,
+    ClassifierComparison,
+    MembershipInference,
+    Reproduction,
+    StepTime,
+    Utility,
+    ValidationOutcome,
+)
+from schemas.errors import IntegrityFailed
+from schemas.manifest import Manifest
+from tasks.accounting import CellNoise
+from tasks.evaluate import LARGEST_KAHM_CLASS, TrainingSets
+from tasks.files import write_whole
+from tasks.plan import guarantee_warnings, unperturbed_warning
+from tasks.provenance import code_version, package_versions, python_version
+from tasks.staging import Staging
+from tasks.step import step
+from tasks.workspace import make_private
+
+
+@step("Write report")
+def write_report(
+    staging: Staging,
+    manifest: Manifest,
+    noise: CellNoise,
+    sets: TrainingSets,
+    source_sha256: str,
+    spec_path: str,
+    validation: ValidationOutcome,
+    classifiers: ClassifierComparison,
+    membership_inference: MembershipInference,
+    utility: Utility,
+    step_times: list[StepTime],
+) -> AuditReport:
+    """The audit report of a staged release, as `audit.json` and `audit.html` in staging."""
+    n_features = sum(column.role == "feature" for column in manifest.columns)
+    report = AuditReport(
+        release_id=manifest.release_id,
+        dataset=manifest.dataset,
+        created_at=datetime.now(UTC),
+        rows=manifest.rows,
+        feature_columns=n_features,
+        uncovered=manifest.uncovered,
+        guarantee=manifest.guarantee,
+        mechanism=manifest.mechanism,
+        fabrication=manifest.fabrication,
+        membership_inference=membership_inference,
+        utility=utility,
+        classifiers=classifiers,
+        validation=validation,
+        warnings=_warnings(manifest, noise, sets, validation, classifiers, n_features),
+        step_times=step_times,
+        reproduction=Reproduction(
+            command=f"fabrica release {spec_path}",
+            code_version=code_version(),
+            spec_sha256=manifest.spec_sha256,
+            source_sha256=source_sha256,
+            randomness=manifest.randomness,
+            python=python_version(),
+            packages=package_versions(),
+        ),
+    )
+    make_private(staging.report)
+    write_whole(staging.report / "audit.json", (report.model_dump_json(indent=2) + "\n").encode())
+    render_report(staging.report)
+    return report
+
+
+def render_report(folder: Path) -> Path:
+    """Render `audit.html` from the `audit.json` beside it.
+
+    Raises
+    ------
+    IntegrityFailed
+        The JSON is missing or does not fit the report's model.
+    """
+    from tasks.reporting import audit_html
+
+    report = read_report(folder)
+    page = folder / "audit.html"
+    write_whole(page, audit_html(report).encode())
+    return page
+
+
+def read_report(folder: Path) -> AuditReport:
+    """The audit report in a report folder.
+
+    Raises
+    ------
+    IntegrityFailed
+        It is missing or does not fit the report's model.
+    """
+    path = folder / "audit.json"
+    try:
+        return AuditReport.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise IntegrityFailed(f"{path}: no such file; the report of this release is not here") from None
+    except ValueError:
+        raise IntegrityFailed(f"{path}: is not a valid audit report; it was changed or cut off") from None
+
+
+def write_index(reports: Path) -> Path:
+    """Render `index.html` of all audit reports below `reports`."""
+    from tasks.reporting import reports_index_html
+
+    found = [read_report(path.parent) for path in sorted(reports.glob("*/*/audit.json"))]
+    page = reports / "index.html"
+    write_whole(page, reports_index_html(found).encode())
+    return page
+
+
+def _warnings(
+    manifest: Manifest,
+    noise: CellNoise,
+    sets: TrainingSets,
+    validation: ValidationOutcome,
+    classifiers: ClassifierComparison,
+    n_features: int,
+) -> list[str]:
+    warnings = [f"not covered by the guarantee: {what}" for what in manifest.uncovered]
+    if manifest.randomness != "os-csprng":
+        warnings.append("the noise came from a seeded generator: this release is for tests and is not private")
+    warnings += guarantee_warnings(noise)
+    if few_unperturbed := unperturbed_warning(manifest.rows * n_features, noise):
+        warnings.append(few_unperturbed)
+    best = max(
+        (result for result in classifiers.results if result.trained_on == "fabricated"),
+        key=lambda result: result.accuracy.estimate,
+    )
+    if best.accuracy.lower <= classifiers.majority_accuracy:
+        warnings.append(
+            "no classifier trained on the fabricated data is reliably better than always answering the largest class"
+        )
+    if validation.clipped:
+        warnings.append(
+            f"{sum(validation.clipped.values())} source values in {len(validation.clipped)} columns lay outside their "
+            "bounds and were clipped"
+        )
+    if sets.rows_left_out:
+        warnings.append(
+            f"the evaluation trained and attacked on at most {LARGEST_KAHM_CLASS} rows of each class; "
+            f"{sets.rows_left_out} fabricated rows are released but were not evaluated this way"
+        )
+    return warnings
