@@ -114,7 +114,8 @@ def _make_candidate(
 
         # evaluation: confidential, for the internal report
         sets = training_sets(encoded, noise_added, released, spec.table)
-        classifiers = train(sets, encoded, spec)
+        notes: list[str] = []
+        classifiers = train(sets, encoded, spec, notes)
         membership_inference = attack(sets, encoded, spec)
         preserved = utility(encoded, released, spec.table)
         write_report(
@@ -122,6 +123,7 @@ def _make_candidate(
             manifest,
             noise,
             sets,
+            notes,
             source.sha256,
             str(spec_path),
             validation,

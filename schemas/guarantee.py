@@ -53,7 +53,8 @@ class MechanismRecord(Model):
     chosen_from: list[str]
     """The mechanisms that were compared for the smallest expected magnitude."""
     parameters: dict[str, float | int]
-    """Of the discrete law: epsilon and delta per cell, lattice spacing, sensitivity in lattice steps."""
+    """Of the discrete law: epsilon and delta per cell, lattice spacing, sensitivity in lattice steps, and an upper
+    bound of the total variation distance between the law and what the sampler draws, per cell."""
     expected_magnitude: float = Field(ge=0)
     """E|v| per cell in scaled units."""
     expected_unperturbed_cells: float | None = Field(ge=0)

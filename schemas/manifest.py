@@ -36,6 +36,8 @@ class FabricationRecord(Model):
     """Number of shards over all classes."""
     steps: list[int]
     """Smoothing steps of each shard."""
+    shards_unsettled: int
+    """Shards in which the stop rule was not met after the most steps that are taken."""
     first_errors: list[float]
     """Modeling error of each shard's noise-added data, the summed distance to its affine hull, in scaled units."""
 

@@ -62,8 +62,11 @@ def training_sets(
 
 
 @step("Train classifiers")
-def train(sets: TrainingSets, encoded: EncodedSource, spec: ReleaseSpec) -> ClassifierComparison:
-    """Train each classifier on each kind of data and test it on the real control rows."""
+def train(sets: TrainingSets, encoded: EncodedSource, spec: ReleaseSpec, notes: list[str]) -> ClassifierComparison:
+    """Train each classifier on each kind of data and test it on the real control rows.
+
+    What a reader of the results must know is appended to `notes`.
+    """
     from tasks.audit import compare_classifiers
 
     with threadpool_limits(1):
@@ -73,6 +76,7 @@ def train(sets: TrainingSets, encoded: EncodedSource, spec: ReleaseSpec) -> Clas
             encoded.controls.labels,
             spec.evaluation.classifiers,
             n_components=spec.fabrication.components,
+            notes=notes,
         )
 
 
@@ -100,12 +104,12 @@ def attack(sets: TrainingSets, encoded: EncodedSource, spec: ReleaseSpec) -> Mem
 @step("Measure utility")
 def utility(encoded: EncodedSource, released: pd.DataFrame, table: TableSchema) -> Utility:
     """How the released columns compare with the members'."""
-    from tasks.audit import compare_columns
+    from tasks.audit import compare_tables
 
-    real = {}
-    fabricated = {}
-    for position, (name, column) in enumerate(table.features.items()):
-        lower, upper = column.bounds
-        real[name] = lower + encoded.members.scaled[:, position] * (upper - lower)
-        fabricated[name] = released[name].to_numpy(np.float64)
-    return compare_columns(real, fabricated)
+    spans = np.array([upper - lower for lower, upper in (column.bounds for column in table.features.values())])
+    starts = np.array([column.bounds[0] for column in table.features.values()])
+    return compare_tables(
+        starts + encoded.members.scaled * spans,
+        released[list(table.features)].to_numpy(np.float64),
+        list(table.features),
+    )

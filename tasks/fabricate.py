@@ -7,7 +7,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from schemas.spec import Fabrication, Relative, Steps
-from tasks.kahm import FabricationResult, KernelAffineHullMachine
+from tasks.kahm import FabricationResult, KernelAffineHullMachine, StopRuleNotReached
 from tasks.kahm import fabricate as fabricate_shard
 from tasks.step import advanced, step
 from tasks.tables import ConfidentialTable, FabricatedTable, FloatArray, ShardedTable
@@ -38,18 +38,16 @@ def fabricate(
     scaled = sharded.rows.scaled
     rows_of = [np.flatnonzero(sharded.shards == number) for number in range(sharded.n_shards)]
 
-    def one_shard(number: int) -> FabricationResult:
+    def one_shard(number: int) -> tuple[FabricationResult, bool]:
         rows = scaled[rows_of[number]]
-        match fabrication.stop:
-            case Steps(steps=steps):
-                return fabricate_shard(rows, fabrication.components, steps=steps)
-            case Relative(relative=relative):
-                return fabricate_shard(rows, fabrication.components, relative=relative)
-            case _:
-                assert uncovered_thresholds is not None
-                return fabricate_shard(rows, fabrication.components, threshold=uncovered_thresholds[number])
+        try:
+            return _fabricate_shard(
+                rows, fabrication, None if uncovered_thresholds is None else uncovered_thresholds[number]
+            ), True
+        except StopRuleNotReached as outcome:
+            return fabricate_shard(rows, fabrication.components, steps=len(outcome.errors)), False
 
-    results: dict[int, FabricationResult] = {}
+    results: dict[int, tuple[FabricationResult, bool]] = {}
     with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as pool:
         running = {pool.submit(one_shard, number): number for number in range(len(rows_of))}
         for finished in as_completed(running):
@@ -57,13 +55,24 @@ def fabricate(
             advanced(TITLE, len(results), len(rows_of))
     data: FloatArray = np.empty_like(scaled)
     for number, rows in enumerate(rows_of):
-        data[rows] = results[number].data
+        data[rows] = results[number][0].data
     return FabricatedTable(
         scaled=data,
         labels=sharded.rows.labels,
-        steps=[results[number].steps for number in range(len(rows_of))],
-        first_errors=[float(results[number].errors[0]) for number in range(len(rows_of))],
+        steps=[results[number][0].steps for number in range(len(rows_of))],
+        shards_unsettled=sum(not settled for _, settled in results.values()),
+        first_errors=[float(results[number][0].errors[0]) for number in range(len(rows_of))],
     )
+
+
+def _fabricate_shard(rows: FloatArray, fabrication: Fabrication, threshold: float | None) -> FabricationResult:
+    match fabrication.stop:
+        case Steps(steps=steps):
+            return fabricate_shard(rows, fabrication.components, steps=steps)
+        case Relative(relative=relative):
+            return fabricate_shard(rows, fabrication.components, relative=relative)
+        case _:
+            return fabricate_shard(rows, fabrication.components, threshold=threshold)
 
 
 @step("Paper's stop rule (not covered by the guarantee)")

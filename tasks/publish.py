@@ -46,7 +46,8 @@ def publish(staging: Staging, spec: ReleaseSpec, digest: str, ledger: Ledger) ->
     candidate = staging.candidate()
     if candidate is None:
         raise RequestRefused(
-            f"there is no staged candidate {staging.dataset}/{staging.release_id}; run the release without --approve first"
+            f"there is no staged candidate {staging.dataset}/{staging.release_id}; "
+            "run the release without --approve first"
         )
     if digest != candidate.digest:
         raise ApprovalPending(

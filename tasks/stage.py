@@ -107,6 +107,7 @@ def fabrication_record(spec: ReleaseSpec, fabricated: FabricatedTable) -> Fabric
         shard_rows=spec.fabrication.shard_rows,
         shards=len(fabricated.steps),
         steps=fabricated.steps,
+        shards_unsettled=fabricated.shards_unsettled,
         first_errors=fabricated.first_errors,
     )
 

@@ -103,6 +103,8 @@ class FabricatedTable:
     labels : ndarray of int64, shape (n_rows,)
     steps : list of int
         Smoothing steps of each shard.
+    shards_unsettled : int
+        Shards in which the stop rule was not met after the most steps that are taken.
     first_errors : list of float
         Modeling error of each shard's noise-added rows.
     """
@@ -110,4 +112,5 @@ class FabricatedTable:
     scaled: FloatArray
     labels: IntArray
     steps: list[int]
+    shards_unsettled: int
     first_errors: list[float]

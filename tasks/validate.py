@@ -5,6 +5,7 @@ taken from a result, and nothing else of it leaves this module. Even the counts 
 rows: they go to the steward's terminal and the internal report, never into the release folder.
 """
 
+import logging
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -73,6 +74,8 @@ def run_suite(frame: pd.DataFrame, table: TableSchema) -> list[ValidationCheck]:
     import great_expectations as gx
     import great_expectations.expectations as gxe
 
+    # this one sets its own level, and would tell of a temporary folder at each run
+    logging.getLogger("great_expectations.data_context.types.base").setLevel(logging.WARNING)
     expectations: list[Any] = [gxe.ExpectTableColumnsToMatchSet(column_set=table.released, exact_match=True)]
     for name in table.released:
         expectations.append(gxe.ExpectColumnValuesToNotBeNull(column=name))

@@ -30,6 +30,7 @@ def write_report(
     manifest: Manifest,
     noise: CellNoise,
     sets: TrainingSets,
+    notes: list[str],
     source_sha256: str,
     spec_path: str,
     validation: ValidationOutcome,
@@ -54,7 +55,7 @@ def write_report(
         utility=utility,
         classifiers=classifiers,
         validation=validation,
-        warnings=_warnings(manifest, noise, sets, validation, classifiers, n_features),
+        warnings=_warnings(manifest, noise, sets, validation, classifiers, n_features) + notes,
         step_times=step_times,
         reproduction=Reproduction(
             command=f"fabrica release {spec_path}",
@@ -141,6 +142,11 @@ def _warnings(
         warnings.append(
             f"{sum(validation.clipped.values())} source values in {len(validation.clipped)} columns lay outside their "
             "bounds and were clipped"
+        )
+    if manifest.fabrication.shards_unsettled:
+        warnings.append(
+            f"in {manifest.fabrication.shards_unsettled} of {manifest.fabrication.shards} shards the stop rule was not "
+            "met after the most steps that are taken; they were smoothed that often"
         )
     if sets.rows_left_out:
         warnings.append(

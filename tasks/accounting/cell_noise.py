@@ -37,6 +37,7 @@ class CellNoise:
                 "delta": self.law.delta,
                 "spacing": SPACING,
                 "sensitivity_steps": self.law.sensitivity,
+                "sampling_bias": self.law.sampling_bias,
             },
             expected_magnitude=self.law.expected_magnitude() * SPACING,
             expected_unperturbed_cells=None if cells is None else cells * self.law.delta,

@@ -29,14 +29,14 @@ def _distances(values: ArrayLike, name: str) -> FloatArray:
         raise ValueError(f"{name} must be one-dimensional with at least one distance, got shape {distances.shape}")
     if not np.isfinite(distances).all() or (distances < 0).any():
         raise ValueError(f"{name} must hold finite distances of at least 0")
-    return distances
+    return np.sort(distances)
 
 
 def _placements(members: FloatArray, controls: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Share of controls beyond each member, and of members before each control; ties count half."""
+    """Number of controls beyond each member, and of members before each control; ties count half."""
     m, n = members.size, controls.size
     ranks = rankdata(np.concatenate([members, controls]))
-    return 1 - (ranks[:m] - rankdata(members)) / n, (ranks[m:] - rankdata(controls)) / m
+    return n - (ranks[:m] - rankdata(members)), ranks[m:] - rankdata(controls)
 
 
 def _hanley_mcneil_ratio(auc: float, m: int, n: int) -> float:
@@ -80,10 +80,10 @@ def attack_auc(r_members: ArrayLike, r_controls: ArrayLike, *, confidence: float
     members, controls = _distances(r_members, "r_members"), _distances(r_controls, "r_controls")
     m, n = members.size, controls.size
     by_member, by_control = _placements(members, controls)
-    auc = float(np.clip(by_member.mean(), 0.0, 1.0))
+    auc = float(by_member.sum()) / (m * n)
     ratio = _hanley_mcneil_ratio(auc, m, n)
     if m > 1 and n > 1 and 0 < auc < 1:
-        variance = by_member.var(ddof=1) / m + by_control.var(ddof=1) / n
+        variance = (by_member / n).var(ddof=1) / m + (by_control / m).var(ddof=1) / n
         ratio = max(ratio, float(variance) / (auc * (1 - auc)))
     z = float(norm.ppf((1 + confidence) / 2))
     lower, upper = wilson_bounds(auc, 1 / ratio, z)
@@ -104,7 +104,7 @@ def roc_curve(r_members: ArrayLike, r_controls: ArrayLike) -> tuple[FloatArray, 
         control rows. Between two thresholds the attacker tosses a coin, which is a straight line; so ties count half,
         as in the area.
     """
-    members, controls = np.sort(_distances(r_members, "r_members")), np.sort(_distances(r_controls, "r_controls"))
+    members, controls = _distances(r_members, "r_members"), _distances(r_controls, "r_controls")
     thresholds = np.unique(np.concatenate([members, controls]))
     false = np.concatenate([[0.0], np.searchsorted(controls, thresholds, side="right") / controls.size])
     true = np.concatenate([[0.0], np.searchsorted(members, thresholds, side="right") / members.size])
@@ -123,7 +123,7 @@ def roc_curve(r_members: ArrayLike, r_controls: ArrayLike) -> tuple[FloatArray, 
 def _bandwidth(sample: FloatArray, scale: float) -> float:
     """Silverman's rule of thumb, at least a twentieth of the pooled scale so that equal values stay visible."""
     deviation = float(np.std(sample))
-    spread = min(deviation, pooled_scale(np.sort(sample))) or deviation
+    spread = min(deviation, pooled_scale(sample)) or deviation
     return max(0.9 * spread * sample.size**-0.2, scale / 20)
 
 

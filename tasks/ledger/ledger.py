@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
-from schemas.errors import BudgetRefused, FabricaError, IntegrityFailed, RequestRefused
+from schemas.errors import BudgetRefused, IntegrityFailed, RequestRefused
 from schemas.guarantee import Guarantee
 from schemas.ledger import Balance, EntryKind, LedgerEntry
 from schemas.spec import Budget
@@ -134,7 +134,7 @@ class Ledger:
         """All entries in order, or those of one data set; empty if there is no ledger yet."""
         if not self.path.exists():
             return []
-        with self._connected() as connection:
+        with self._connected("BEGIN") as connection:
             return self._read(connection, dataset)
 
     def balance(self, dataset: str, budget: Budget) -> Balance:
@@ -172,40 +172,29 @@ class Ledger:
         return len(entries)
 
     @contextmanager
-    def _connected(self) -> Iterator[Connection]:
-        try:
-            engine = create_engine(f"sqlite:///{self.path}", connect_args={"timeout": 60, "autocommit": False})
-        except SQLAlchemyError:
-            raise IntegrityFailed(f"{self.path}: cannot be opened as a ledger") from None
-        try:
-            with engine.connect() as connection:
-                yield connection
-        except FabricaError:
-            raise
-        except SQLAlchemyError as error:
-            raise IntegrityFailed(
-                f"{self.path}: the ledger cannot be read or written ({type(error).__name__})"
-            ) from None
-        finally:
-            engine.dispose()
-
-    @contextmanager
     def _writing(self) -> Iterator[Connection]:
         """A connection that holds the write lock from its first read to its commit."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            engine = create_engine(f"sqlite:///{self.path}", connect_args={"timeout": 60})
         except OSError as error:
             raise RequestRefused(f"{self.path}: the ledger cannot be created ({error.strerror})") from None
+        with self._connected("BEGIN IMMEDIATE") as connection:
+            _metadata.create_all(connection)
+            yield connection
+
+    @contextmanager
+    def _connected(self, begin: str) -> Iterator[Connection]:
+        """A connection in one transaction, committed at the end if nothing was raised."""
+        engine = create_engine(f"sqlite:///{self.path}", connect_args={"timeout": 60})
         event.listen(engine, "connect", _sqlite_connected)
-        event.listen(engine, "begin", _sqlite_begin)
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
         try:
             with engine.begin() as connection:
-                _metadata.create_all(connection)
                 yield connection
         except SQLAlchemyError as error:
             raise IntegrityFailed(
-                f"{self.path}: the ledger cannot be read or written ({type(error).__name__})"
+                f"{self.path}: the ledger cannot be read or written ({type(error).__name__}); is it a ledger, and may "
+                "you write to it?"
             ) from None
         finally:
             engine.dispose()
@@ -246,10 +235,6 @@ class Ledger:
 def _sqlite_connected(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # the driver must not begin transactions by itself
     connection.execute("PRAGMA synchronous = FULL")
-
-
-def _sqlite_begin(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _hash(content: dict[str, Any]) -> str:

@@ -62,11 +62,11 @@ def test_duplicates() -> None:
 
 def test_deterministic_and_without_global_random_state() -> None:
     Y = np.random.default_rng(5).random((700, 4))
-    before = np.random.get_state()[1].copy()  # type: ignore[index,union-attr]  # noqa: NPY002
     first = shard_rows(Y, 50)
-    np.random.rand()  # noqa: NPY002
+    before = np.random.get_state(legacy=False)  # noqa: NPY002
     np.testing.assert_array_equal(shard_rows(Y, 50), first)
-    np.random.set_state(("MT19937", before))  # type: ignore[arg-type]  # noqa: NPY002
+    after = np.random.get_state(legacy=False)  # noqa: NPY002
+    np.testing.assert_equal(after, before)
 
 
 def test_warnings_are_left_as_they_were() -> None:
