@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from click import ClickException
-from click.exceptions import Abort, Exit
 
 from flows.terminal import Terminal
 from schemas.errors import FabricaError, RequestRefused
@@ -41,8 +39,10 @@ def _errors_shown(*, as_json: bool, debug: bool) -> Iterator[None]:
         if debug:
             traceback.print_exception(error.__context__ or error)
         _fail(type(error).__name__, str(error), error.exit_code, as_json=as_json)
-    except (ClickException, Exit, Abort, KeyboardInterrupt):
+    except (typer.Exit, typer.Abort):
         raise
+    except KeyboardInterrupt:
+        _fail("Interrupted", "interrupted", 130, as_json=as_json)
     except Exception as error:
         if debug:
             traceback.print_exc()
@@ -54,7 +54,7 @@ def _fail(kind: str, text: str, exit_code: int, *, as_json: bool) -> None:
     print("\n".join(f"fabrica: {line}" for line in text.splitlines()), file=sys.stderr)
     if as_json:
         print(json.dumps({"error": {"kind": kind, "message": text, "exit_code": exit_code}}))
-    raise Exit(exit_code)
+    raise typer.Exit(exit_code)
 
 
 @app.command()
@@ -192,14 +192,4 @@ def _ledger_here() -> Any:
 
 def main() -> None:
     """Run the command line and end with its exit code."""
-    try:
-        code = app(standalone_mode=False)
-    except ClickException as error:
-        error.show()
-        code = error.exit_code
-    except Exit as ended:
-        code = ended.exit_code
-    except (Abort, KeyboardInterrupt):
-        print("fabrica: interrupted", file=sys.stderr)
-        code = 130
-    sys.exit(code if isinstance(code, int) else 0)
+    app()

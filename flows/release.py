@@ -8,7 +8,7 @@ a failed state with our value-free text instead of raising, because a raised exc
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
@@ -34,14 +34,13 @@ def run_as_task(step: Step[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
             return Failed(message=str(error), name=type(error).__name__)
 
     run_step = task(
-        run,
         name=step.title,
         task_run_name=step.title,
         persist_result=False,
         cache_policy=NO_CACHE,
         retries=0,
         log_prints=False,
-    )
+    )(run)
     state = run_step(return_state=True)
     if failures:
         raise failures[0]
@@ -66,20 +65,20 @@ def _outcome(body: Callable[[], Candidate | Publication]) -> State[Any]:
 
 
 @flow(name="propose", persist_result=False, retries=0, log_prints=False, validate_parameters=True)
-def propose(request: ReleaseRequest) -> State[Any]:
+def propose(request: ReleaseRequest) -> Any:
     """Make a release up to a staged candidate with its digest and report."""
     release_id = request.release_id or _release_id()
     return _outcome(lambda: pipeline.propose(Path(request.spec), release_id))
 
 
 @flow(name="publish", persist_result=False, retries=0, log_prints=False, validate_parameters=True)
-def publish(request: PublishRequest) -> State[Any]:
+def publish(request: PublishRequest) -> Any:
     """Publish a staged candidate under the digest that was approved."""
     return _outcome(lambda: pipeline.publish(Path(request.spec), request.release_id, request.digest))
 
 
 @flow(name="release", persist_result=False, retries=0, log_prints=False, validate_parameters=True)
-def release(request: ReleaseRequest) -> State[Any]:
+def release(request: ReleaseRequest) -> Any:
     """Make a release; publish it at once where the spec asks for no approval."""
     proposed = propose(
         request.model_copy(update={"release_id": request.release_id or _release_id()}), return_state=True
@@ -90,7 +89,7 @@ def release(request: ReleaseRequest) -> State[Any]:
     if candidate.needs_approval:
         return Completed(message=candidate.approval_text(request.spec), name="AwaitingApproval", data=candidate)
     approved = PublishRequest(spec=request.spec, release_id=candidate.release_id, digest=candidate.digest)
-    return _as_own(publish(approved, return_state=True))
+    return _as_own(cast(State[Any], publish(approved, return_state=True)))
 
 
 def _as_own(state: State[Any]) -> State[Any]:

@@ -1,6 +1,7 @@
 """One release from the command line: in this process, or as a Prefect flow."""
 
 from pathlib import Path
+from typing import cast
 
 from pydantic import ValidationError
 
@@ -31,14 +32,15 @@ def release_or_approve(
     configure(workspace)
     server = configured_server()
     try:
-        if approve is not None:
-            from flows.pipeline import find_candidate
-
-            request = PublishRequest(
-                spec=str(spec), release_id=release_id or find_candidate(spec, approve), digest=approve
-            )
-        else:
+        request: ReleaseRequest | PublishRequest
+        if approve is None:
             request = ReleaseRequest(spec=str(spec), release_id=release_id or new_release_id())
+        else:
+            request = PublishRequest(spec=str(spec), release_id=release_id or "unknown", digest=approve)
+            if release_id is None:
+                from flows.pipeline import find_candidate
+
+                request = request.model_copy(update={"release_id": find_candidate(spec, approve)})
     except ValidationError as error:
         raise request_refused(error) from None
     with observed_by(terminal), terminal.progress():
@@ -71,14 +73,16 @@ def _in_process(request: ReleaseRequest | PublishRequest) -> Candidate | Publica
 
 
 def _orchestrated(request: ReleaseRequest | PublishRequest) -> Candidate | Publication:
+    from prefect.states import State
+
     from flows.release import publish, release
 
-    state = (
+    run = (
         publish(request, return_state=True)
         if isinstance(request, PublishRequest)
         else release(request, return_state=True)
     )
+    state = cast(State[Candidate | Publication], run)
     if state.is_completed():
-        outcome: Candidate | Publication = state.result()
-        return outcome
+        return state.result()
     raise error_kinds().get(state.name or "", StepFailed)(state.message or f"the flow ended as {state.name}")

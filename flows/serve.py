@@ -1,6 +1,7 @@
 """Register every spec as a Prefect deployment and wait for scheduled and triggered runs."""
 
 from pathlib import Path
+from typing import cast
 
 from flows.settings import configure, configured_server, require_server
 from schemas.errors import RequestRefused
@@ -33,7 +34,7 @@ def serve_specs(folder: Path) -> None:
     require_server(address)
 
     from prefect import serve
-    from prefect.deployments.runner import EntrypointType
+    from prefect.deployments.runner import EntrypointType, RunnerDeployment
     from prefect.schedules import Cron
 
     from flows.release import release
@@ -53,7 +54,7 @@ def serve_specs(folder: Path) -> None:
     for path, spec in specs.items():
         when = f"{spec.schedule.cron} ({spec.schedule.timezone})" if spec.schedule else "when triggered"
         print(f"release/{path.stem}: {when}", flush=True)
-    serve(*deployments, pause_on_shutdown=True)
+    serve(*cast(list[RunnerDeployment], deployments), pause_on_shutdown=True)
 
 
 def find_specs(folder: Path) -> dict[Path, ReleaseSpec]:

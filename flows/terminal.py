@@ -113,8 +113,8 @@ class Terminal:
         )
         if plan.rows_before_warning is not None:
             self.out.print(
-                f"no noise     {plan.unperturbed_cells_per_row:.3g} cells a row are expected to get none; warning above "
-                f"{plan.rows_before_warning} rows, refusal above {plan.rows_before_refusal}"
+                f"no noise     {plan.unperturbed_cells_per_row:.3g} cells a row are expected to get none; warning "
+                f"above {plan.rows_before_warning} rows, refusal above {plan.rows_before_refusal}"
             )
         self.show_rows(
             ["column", "type", "bounds", "typical error of a cell"],

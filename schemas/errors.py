@@ -48,4 +48,5 @@ class ApprovalPending(FabricaError):
 
 def error_kinds() -> dict[str, type[FabricaError]]:
     """Every error class by its name; the orchestrator hands on names, and the command line their exit codes."""
-    return {kind.__name__: kind for kind in [FabricaError, *FabricaError.__subclasses__()]}
+    kinds: list[type[FabricaError]] = [FabricaError, *FabricaError.__subclasses__()]
+    return {kind.__name__: kind for kind in kinds}

@@ -3,10 +3,11 @@
 `unit`, `epsilon`, `delta` and `budget` have no defaults: whoever answers for the data states them.
 """
 
-import re
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 from zoneinfo import available_timezones
 
+from cronsim import CronSim, CronSimError
 from pydantic import Field, StrictBool, StrictInt, field_validator, model_validator
 
 from schemas.base import Model, Number
@@ -141,9 +142,6 @@ class Evaluation(Model):
         return classifiers
 
 
-_CRON_FIELD = re.compile(r"^[\d*,/\-A-Za-z#]+$")
-
-
 class Schedule(Model):
     """When the release runs by itself under `fabrica serve`."""
 
@@ -153,9 +151,12 @@ class Schedule(Model):
     @field_validator("cron")
     @classmethod
     def _five_fields(cls, cron: str) -> str:
-        fields = cron.split()
-        if len(fields) != 5 or not all(map(_CRON_FIELD.match, fields)):
-            raise ValueError("cron needs five fields: minute, hour, day of month, month, day of week")
+        try:
+            CronSim(cron, datetime.now(UTC))
+        except CronSimError:
+            raise ValueError(
+                "cron needs five fields: minute, hour, day of month, month, day of week, such as `0 2 * * 1`"
+            ) from None
         return cron
 
     @field_validator("timezone")

@@ -40,7 +40,7 @@ def encode(source: SourceTable, table: TableSchema, control_rows: IntArray) -> E
         [to_lattice(source.frame[name].to_numpy(np.float64), column) for name, column in table.features.items()]
     )
     codes = {category: code for code, category in enumerate(table.label_column.categories)}
-    labels = source.frame[table.label].map(codes).to_numpy(np.int64)
+    labels = np.asarray(source.frame[table.label].map(codes), dtype=np.int64)
     is_control = np.zeros(len(labels), dtype=bool)
     is_control[control_rows] = True
     return EncodedSource(

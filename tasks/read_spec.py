@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from schemas.errors import RequestRefused
 from schemas.spec import ReleaseSpec
@@ -26,7 +26,7 @@ class _SpecLoader(yaml.SafeLoader):
         for key_node, _ in node.value:
             if key_node.tag == "tag:yaml.org,2002:merge":
                 continue
-            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            key = self.construct_object(key_node, deep=True)
             line = key_node.start_mark.line + 1
             if not isinstance(key, str):
                 raise yaml.YAMLError(f"line {line}: a key must be text; put it in quotes")
@@ -42,10 +42,10 @@ _SpecLoader.yaml_implicit_resolvers = {
     ]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_SpecLoader.add_implicit_resolver(  # type: ignore[no-untyped-call]
+_SpecLoader.add_implicit_resolver(
     "tag:yaml.org,2002:bool", re.compile(r"^(?:true|false|True|False|TRUE|FALSE)$"), list("tTfF")
 )
-_SpecLoader.add_implicit_resolver(  # type: ignore[no-untyped-call]
+_SpecLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(
         r"^[-+]?(?:\.\d+|\d+\.\d*)(?:[eE][-+]?\d+)?$|^[-+]?\d+[eE][-+]?\d+$|^[-+]?\.(?:inf|Inf|INF)$|^\.(?:nan|NaN|NAN)$"
@@ -167,11 +167,8 @@ def _suggestion(key: str, known: list[str]) -> str:
 
 
 def _all_keys() -> list[str]:
-    places = [*ReleaseSpec.model_fields]
-    for name, field in ReleaseSpec.model_fields.items():
-        properties = TypeAdapter(field.annotation).json_schema().get("properties", {})
-        places += [f"{name}.{key}" for key in properties]
-    return places
+    sections = list(ReleaseSpec.model_fields)
+    return sections + [f"{section}.{key}" for section in sections for key in _follow(ReleaseSpec, [section, ""])[1]]
 
 
 def _yaml_fault(error: Exception) -> str:

@@ -45,7 +45,7 @@ class ConfidentialTable:
     @property
     def scaled(self) -> FloatArray:
         """The cells in scaled units, shape (n_rows, n_features), in [0, 1]."""
-        return self.lattice * self.spacing
+        return self.lattice.astype(np.float64) * self.spacing
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class NoiseAddedTable:
     @property
     def scaled(self) -> FloatArray:
         """The cells in scaled units, shape (n_rows, n_features)."""
-        return self.lattice * self.spacing
+        return self.lattice.astype(np.float64) * self.spacing
 
 
 @dataclass(frozen=True, eq=False)

@@ -79,8 +79,7 @@ def _verify_checksums(folder: Path) -> None:
     path = folder / CHECKSUMS
     if not path.is_file():
         raise IntegrityFailed(f"{path}: is missing")
-    stated = dict(reversed(line.split("  ", 1)) for line in path.read_text().splitlines() if "  " in line)
-    actual = dict(reversed(line.split("  ", 1)) for line in checksum_lines(folder).splitlines())
+    stated, actual = _by_name(path.read_text()), _by_name(checksum_lines(folder))
     faults = (
         [f"{folder / name}: is missing" for name in stated if name not in actual]
         + [f"{folder / name}: is not listed in {CHECKSUMS}" for name in actual if name not in stated]
@@ -88,6 +87,11 @@ def _verify_checksums(folder: Path) -> None:
     )
     if faults:
         raise IntegrityFailed("\n".join(faults))
+
+
+def _by_name(checksums: str) -> dict[str, str]:
+    lines = [line.partition("  ") for line in checksums.splitlines()]
+    return {name: digest for digest, _, name in lines}
 
 
 def _read_manifest(folder: Path) -> Manifest:

@@ -5,7 +5,7 @@ Everything here looks at confidential rows on purpose and returns aggregates for
 
 from tasks.audit.attack import attack_auc, distance_densities, membership_attack, roc_curve
 from tasks.audit.classifiers import compare_classifiers, macro_f1
-from tasks.audit.density_difference import DensityDifference, density_difference, membership_inference_score
+from tasks.audit.density_difference import DensityDifference, estimate_density_difference, membership_inference_score
 from tasks.audit.utility import compare_tables, correlation_difference, kolmogorov_smirnov, wilson_interval
 
 __all__ = [
@@ -14,8 +14,8 @@ __all__ = [
     "compare_classifiers",
     "compare_tables",
     "correlation_difference",
-    "density_difference",
     "distance_densities",
+    "estimate_density_difference",
     "kolmogorov_smirnov",
     "macro_f1",
     "membership_attack",

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm, rankdata
 
 from schemas.audit import Density, Interval, MembershipAttack, TrainedOn
-from tasks.audit.density_difference import FloatArray, density_difference, pooled_scale
+from tasks.audit.density_difference import FloatArray, estimate_density_difference, pooled_scale
 from tasks.audit.utility import wilson_bounds
 
 FALSE_POSITIVE_RATES: FloatArray = np.unique(
@@ -191,7 +191,7 @@ def membership_attack(r_members: ArrayLike, r_controls: ArrayLike, trained_on: T
         If a sample is empty, not one-dimensional, not finite or negative.
     """
     members, controls = _distances(r_members, "r_members"), _distances(r_controls, "r_controls")
-    difference = density_difference(members, controls)
+    difference = estimate_density_difference(members, controls)
     false, true = roc_curve(members, controls)
     return MembershipAttack(
         trained_on=trained_on,

@@ -146,7 +146,7 @@ def _choose(
     return best[1], best[2]
 
 
-def density_difference(
+def estimate_density_difference(
     r_members: ArrayLike,
     r_controls: ArrayLike,
     *,
@@ -242,7 +242,7 @@ def membership_inference_score(
     r_controls : array-like of shape (n_controls,)
         The same for each row that was kept out of it.
     centres, sigma, regularization : optional
-        See `density_difference`.
+        See `estimate_density_difference`.
 
     Returns
     -------
@@ -253,7 +253,7 @@ def membership_inference_score(
     Raises
     ------
     ValueError
-        As `density_difference`.
+        As `estimate_density_difference`.
 
     References
     ----------
@@ -261,4 +261,6 @@ def membership_inference_score(
     perspective by a geometrically inspired kernel approach. Journal of Artificial Intelligence Research (2024),
     equation (73).
     """
-    return density_difference(r_members, r_controls, centres=centres, sigma=sigma, regularization=regularization).score
+    return estimate_density_difference(
+        r_members, r_controls, centres=centres, sigma=sigma, regularization=regularization
+    ).score

@@ -83,16 +83,13 @@ class KAHMClassifier(ClassifierMixin, BaseEstimator):
         if self.n_layers != 1:
             raise ValueError(f"n_layers={self.n_layers!r}: deep machines are not available yet, only 1 layer")
         if self.n_branches not in (None, 1):
-            raise ValueError(
-                f"n_branches={self.n_branches!r}: wide machines are not available yet, only 1 branch"
-            )
+            raise ValueError(f"n_branches={self.n_branches!r}: wide machines are not available yet, only 1 branch")
         rows, labels = validate_data(self, X, y, dtype=np.float64)
         check_magnitude(rows, "X")
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         self.machines_ = [
-            KernelAffineHullMachine(self.n_components).fit(rows[codes == code])
-            for code in range(len(self.classes_))
+            KernelAffineHullMachine(self.n_components).fit(rows[codes == code]) for code in range(len(self.classes_))
         ]
         return self
 
@@ -134,7 +131,8 @@ class KAHMClassifier(ClassifierMixin, BaseEstimator):
         ValueError
             As :meth:`distances`.
         """
-        predicted: NDArray[Any] = self.classes_[np.argmin(self.distances(X), axis=1)]
+        nearest = np.argmin(self.distances(X), axis=1)
+        predicted: NDArray[Any] = self.classes_[nearest]
         return predicted
 
     def matching_scores(self, X: ArrayLike) -> NDArray[np.float64]:

@@ -123,7 +123,5 @@ def _svd(centred: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.
     try:
         _, singular, rows = linalg.svd(centred, full_matrices=False, check_finite=False)
     except np.linalg.LinAlgError:
-        _, singular, rows = linalg.svd(
-            centred, full_matrices=False, check_finite=False, lapack_driver="gesvd"
-        )
+        _, singular, rows = linalg.svd(centred, full_matrices=False, check_finite=False, lapack_driver="gesvd")
     return singular, rows

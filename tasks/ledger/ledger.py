@@ -25,6 +25,7 @@ from sqlalchemy import (
     Table,
     create_engine,
     event,
+    inspect,
     select,
 )
 from sqlalchemy.exc import SQLAlchemyError
@@ -135,7 +136,8 @@ class Ledger:
         if not self.path.exists():
             return []
         with self._connected("BEGIN") as connection:
-            return self._read(connection, dataset)
+            written = inspect(connection).has_table(_entries.name)
+            return self._read(connection, dataset) if written else []
 
     def balance(self, dataset: str, budget: Budget) -> Balance:
         """What a data set has spent and has left; `budget` holds where the ledger does not know the data set yet."""
@@ -279,13 +281,14 @@ def _refuse_overspending(balance: Balance, charge: Guarantee) -> None:
         balance.remaining_epsilon / charge.epsilon,
         balance.remaining_delta / charge.delta if charge.delta else math.inf,
     )
+    factor = math.floor(share * 1000 + 1e-6) / 1000
     fitting = (
-        f"the same release with epsilon and delta multiplied by at most {math.floor(share * 1000) / 1000:g} would fit"
+        f"the same release with epsilon and delta multiplied by at most {factor:g} would fit"
         if share >= 0.001
         else "ask the data's steward; a budget is never raised by a release"
     )
     raise BudgetRefused(
-        f"data set {balance.dataset}: this release costs epsilon {charge.epsilon:.6g} and delta {charge.delta:.3g} at "
-        f"record level; {balance.remaining_epsilon:.6g} and {balance.remaining_delta:.3g} of {balance.budget.epsilon:g} "
-        f"and {balance.budget.delta:g} are left. Nothing was spent; {fitting}"
+        f"data set {balance.dataset}: this release costs epsilon {charge.epsilon:.6g} and delta {charge.delta:.3g} "
+        f"at record level; {balance.remaining_epsilon:.6g} and {balance.remaining_delta:.3g} of "
+        f"{balance.budget.epsilon:g} and {balance.budget.delta:g} are left. Nothing was spent; {fitting}"
     )

@@ -23,7 +23,7 @@ from tasks.kahm import KAHMClassifier, KernelAffineHullMachine, fabricate, smoot
 from tasks.kahm.kernel import kernel_matrix, whiten
 
 COPIES = Path(__file__).parent / "golden"
-WHOLE = Path(os.environ.get("FABRICA_GOLDEN", Path(__file__).resolve().parents[2].parent / "shared" / "golden"))
+WHOLE = Path(os.environ.get("FABRICA_GOLDEN") or Path(__file__).resolve().parents[2].parent / "shared" / "golden")
 
 MACHINES = [
     "kahm_N1",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.audit import density_difference, membership_inference_score
+from tasks.audit import estimate_density_difference, membership_inference_score
 
 GOLDEN = Path(os.environ.get("FABRICA_GOLDEN") or Path(__file__).resolve().parents[2].parent / "shared" / "golden")
 CASES = ["lsdd.npz", "lsdd_same.npz"]
@@ -35,7 +35,7 @@ def test_every_row_of_the_table(name: str) -> None:
     case, about = golden(name)
     tolerance = about["tol"] * max(np.abs(case["table"]).max(), about["yscale"])
     for sigma, ridge, theta_h, theta_h_theta, estimate in case["table"]:
-        result = density_difference(
+        result = estimate_density_difference(
             case["x"], case["x2"], centres=case["centres"], sigma=float(sigma), regularization=float(ridge)
         )
         gram = (
@@ -53,7 +53,9 @@ def test_coefficients_of_the_first_row(name: str) -> None:
     case, about = golden(name)
     sigma, ridge = map(float, case["table"][0, :2])
     order = np.argsort(case["centres"])
-    result = density_difference(case["x"], case["x2"], centres=case["centres"], sigma=sigma, regularization=ridge)
+    result = estimate_density_difference(
+        case["x"], case["x2"], centres=case["centres"], sigma=sigma, regularization=ridge
+    )
     expected = case["theta_first"][order]
     assert np.abs(result.coefficients - expected).max() <= about["tol"] * max(np.abs(expected).max(), about["yscale"])
 

@@ -14,8 +14,8 @@ from tasks.audit import (
     compare_classifiers,
     compare_tables,
     correlation_difference,
-    density_difference,
     distance_densities,
+    estimate_density_difference,
     kolmogorov_smirnov,
     macro_f1,
     membership_attack,
@@ -56,13 +56,13 @@ def test_score_refuses_what_it_cannot_answer(
 
 
 def test_equal_distances_have_score_zero_and_no_width() -> None:
-    result = density_difference([0.5] * 7, [0.5] * 4)
+    result = estimate_density_difference([0.5] * 7, [0.5] * 4)
     assert (result.score, result.sigma, result.regularization, result.cross_validated) == (0.0, 0.0, 0.0, False)
     assert membership_inference_score([0.5] * 7, [0.5], sigma=0.1) == 0.0
 
 
 def test_one_row_on_a_side_gets_the_answer_that_claims_least() -> None:
-    result = density_difference([0.1], [0.2, 0.3, 0.4])
+    result = estimate_density_difference([0.1], [0.2, 0.3, 0.4])
     assert not result.cross_validated
     assert 0 <= result.score < 0.01
 
@@ -70,9 +70,9 @@ def test_one_row_on_a_side_gets_the_answer_that_claims_least() -> None:
 def test_a_given_parameter_is_kept() -> None:
     generator = np.random.default_rng(0)
     members, controls = generator.gamma(2, 1, 60), generator.gamma(2, 2, 40)
-    assert density_difference(members, controls, sigma=0.7).sigma == 0.7
-    assert density_difference(members, controls, regularization=0.2).regularization == 0.2
-    assert not density_difference(members, controls, sigma=0.7, regularization=0.2).cross_validated
+    assert estimate_density_difference(members, controls, sigma=0.7).sigma == 0.7
+    assert estimate_density_difference(members, controls, regularization=0.2).regularization == 0.2
+    assert not estimate_density_difference(members, controls, sigma=0.7, regularization=0.2).cross_validated
 
 
 def test_memorised_rows_score_far_above_equally_distributed_ones() -> None:

@@ -80,7 +80,7 @@ def test_zero_data() -> None:
 
 def test_only_one_triangle_is_read_and_nothing_written() -> None:
     K, Y = kernel_and_data(5, 30, 3)
-    broken = np.triu(K) + np.tril(np.full_like(K, 77.0), -1)
+    broken = np.tril(K) + np.triu(np.full_like(K, 77.0), 1)
     before = broken.copy()
     assert fixed_point_regularization(broken, Y) == pytest.approx(fixed_point_regularization(K, Y), rel=1e-14)
     np.testing.assert_array_equal(broken, before)

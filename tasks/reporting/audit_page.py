@@ -1,0 +1,301 @@
+"""The audit report as a page: what was guaranteed, what was measured, and how to check it."""
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from schemas.audit import AuditReport, ColumnUtility, MembershipAttack
+from tasks.reporting import figures
+from tasks.reporting.environment import page
+from tasks.reporting.numbers import (
+    NBSP,
+    decimals_for,
+    estimate,
+    estimate_percent,
+    fixed,
+    interval_decimals,
+    interval_range,
+    interval_range_percent,
+    percent,
+    plural,
+    share_of_rows,
+    significant,
+)
+from tasks.reporting.words import (
+    ATTACK_RULE,
+    CLASSIFIERS,
+    GRADE_RULE,
+    TRAINED_ON,
+    UTILITY_RULE,
+    attack_verdict,
+    best_result,
+    guarantee_verdict,
+    not_covered,
+    stop_rule,
+    utility_verdict,
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture with its one-sentence reading; `svg` is `None` where the report holds no numbers for it."""
+
+    heading: str
+    svg: Markup | None
+    reading: str
+
+
+def audit_html(report: AuditReport) -> str:
+    """The internal audit report as one self-contained HTML page.
+
+    Parameters
+    ----------
+    report : AuditReport
+
+    Returns
+    -------
+    str
+        The page; it loads nothing, needs no JavaScript, and is the same for the same report.
+    """
+    written = report.model_dump_json(indent=2) + "\n"
+    return page(
+        "audit.html",
+        report=report,
+        element=guarantee_verdict(report.guarantee.element),
+        record=guarantee_verdict(report.guarantee.record),
+        attack=attack_verdict(report),
+        usefulness=utility_verdict(report),
+        not_covered=not_covered(report.rows, report.feature_columns, report.guarantee.element, report.mechanism),
+        attack_rows=_attack_rows(report),
+        accuracy_table=_accuracy_table(report),
+        density_figures=[_density_figure(report, a) for a in report.membership_inference.attacks],
+        roc_figure=_roc_figure(report),
+        accuracy_figure=_accuracy_figure(report),
+        column_figure=_column_figure(report),
+        column_rows=_column_rows(report),
+        correlation=_correlation(report),
+        noise_figure=_noise_figure(report),
+        fabrication_rows=_fabrication_rows(report),
+        failed_checks=sum(not check.success for check in report.validation.checks),
+        total_seconds=sum(step.seconds for step in report.step_times),
+        rules=[GRADE_RULE, ATTACK_RULE, UTILITY_RULE],
+        trained_on=TRAINED_ON,
+        classifier_names=CLASSIFIERS,
+        digest=hashlib.sha256(written.encode()).hexdigest(),
+    )
+
+
+def _attack_rows(report: AuditReport) -> list[dict[str, str]]:
+    return [
+        {
+            "trained_on": TRAINED_ON[attack.trained_on],
+            "auc": estimate(attack.auc),
+            "range": interval_range(attack.auc),
+            "score": significant(attack.score, 2),
+            "sigma": significant(attack.sigma, 2) if attack.sigma > 0 else "not computed (all distances are equal)",
+            "regularization": significant(attack.regularization, 2)
+            if attack.regularization > 0
+            else "not computed (all distances are equal)",
+            "found": _found(attack, 0.01),
+        }
+        for attack in report.membership_inference.attacks
+    ]
+
+
+def _found(attack: MembershipAttack, false_positive_rate: float) -> str:
+    """Share of members found at a rate of false accusations, from the report's curve."""
+    false, true = attack.roc_false_positive_rate, attack.roc_true_positive_rate
+    if not false or len(false) != len(true):
+        return "not computed (no curve)"
+    return percent(float(np.interp(false_positive_rate, false, true)))
+
+
+def _accuracy_table(report: AuditReport) -> list[dict[str, Any]]:
+    table: dict[str, dict[str, dict[str, str]]] = {}
+    for result in report.classifiers.results:
+        table.setdefault(CLASSIFIERS[result.name], {})[result.trained_on] = {
+            "accuracy": estimate_percent(result.accuracy),
+            "range": interval_range_percent(result.accuracy),
+            "f1": fixed(result.macro_f1, interval_decimals(result.accuracy)),
+        }
+    return [{"name": name, "cells": cells} for name, cells in table.items()]
+
+
+def _density_figure(report: AuditReport, attack: MembershipAttack) -> Figure:
+    heading = f"Trained on {TRAINED_ON[attack.trained_on]}"
+    shared = figures.overlap(attack)
+    reading = (
+        "Not computed: the report holds no densities for this attack."
+        if shared is None
+        else f"The two curves share {percent(shared)} of their area; the attack's area under the ROC curve is "
+        f"{estimate(attack.auc)}."
+    )
+    description = (
+        f"Smoothed densities of the distance to the nearest class, for members and for control rows, of a classifier "
+        f"trained on {TRAINED_ON[attack.trained_on]}. {reading}"
+    )
+    name = f"density-{attack.trained_on}"
+    return Figure(heading, figures.densities(attack, name, f"Distances, {heading.lower()}", description), reading)
+
+
+def _roc_figure(report: AuditReport) -> Figure:
+    inference = report.membership_inference
+    found = [
+        f"{_found(a, 0.01)} if trained on {TRAINED_ON[a.trained_on]}"
+        for a in inference.attacks
+        if a.roc_false_positive_rate and len(a.roc_false_positive_rate) == len(a.roc_true_positive_rate)
+    ]
+    if not found:
+        return Figure("ROC curves", None, "Not computed: the report holds no ROC curve.")
+    reading = f"While it accuses 1{NBSP}% of the control rows wrongly, the attack finds of the members " + ", ".join(
+        found
+    )
+    reading += f"; a coin toss finds 1{NBSP}%."
+    if inference.controls < 100:
+        reading += (
+            f" With {plural(inference.controls, 'control row')} rates below 1 in {inference.controls} are not resolved."
+        )
+    description = (
+        "Share of members found against share of control rows wrongly accused, one curve for each kind of data. "
+    )
+    svg = figures.roc(inference.attacks, "roc", "ROC curves of the attack", description + reading)
+    return Figure("Members found against rows wrongly accused", svg, reading)
+
+
+def _accuracy_figure(report: AuditReport) -> Figure:
+    comparison = report.classifiers
+    heading = "Accuracy on real control rows"
+    if not comparison.results:
+        return Figure(heading, None, "Not computed: no classifier was evaluated.")
+    parts = []
+    for kind, words in TRAINED_ON.items():
+        best = best_result(comparison.results, kind)
+        if best is not None:
+            parts.append(f"{estimate_percent(best.accuracy)} trained on {words} ({CLASSIFIERS[best.name]})")
+    majority = share_of_rows(comparison.majority_accuracy, comparison.test_rows)
+    reading = f"The best classifiers get {', '.join(parts)}; always answering the largest class gets {majority}."
+    every = "; ".join(
+        f"{CLASSIFIERS[r.name]} trained on {TRAINED_ON[r.trained_on]} {estimate_percent(r.accuracy)}"
+        for r in comparison.results
+    )
+    svg = figures.accuracies(comparison, "accuracy", heading, f"Bars with intervals: {every}. {reading}")
+    return Figure(heading, svg, reading)
+
+
+def _ks_decimals(report: AuditReport) -> int:
+    """Two samples of n rows of one law differ by about 1.36 sqrt(2/n) at most, in 95 of 100 cases."""
+    return decimals_for(1.36 * (2 / max(report.rows, 1)) ** 0.5 / 2)
+
+
+def _column_figure(report: AuditReport) -> Figure:
+    columns = report.utility.columns
+    heading = "How far each column's distribution moved"
+    if not columns:
+        return Figure(heading, None, "Not computed: the release has no feature columns.")
+    decimals = _ks_decimals(report)
+    values = [c.kolmogorov_smirnov for c in columns]
+    worst = max(columns, key=lambda c: c.kolmogorov_smirnov)
+    worst_name = figures.short_name(worst.name, 40)
+    if len(columns) == 1:
+        reading = (
+            f"The only column, {worst_name}, has a distance of {fixed(values[0], decimals)}; 0 is equal, 1 is disjoint."
+        )
+    else:
+        reading = (
+            f"Half of the {len(columns)} columns have a distance of at most "
+            f"{fixed(float(np.median(values)), decimals)}; the largest, {fixed(worst.kolmogorov_smirnov, decimals)}, is that of {worst_name}."
+        )
+    if len(columns) > figures.MOST_BARS:
+        kind, each = "Histogram of the Kolmogorov-Smirnov distances. ", ""
+    else:
+        kind = "Bars, largest first: "
+        ordered = sorted(columns, key=lambda c: -c.kolmogorov_smirnov)
+        each = "; ".join(f"{figures.short_name(c.name, 40)} {fixed(c.kolmogorov_smirnov, decimals)}" for c in ordered)
+        each += ". "
+    svg = figures.column_fidelity(columns, "columns-ks", heading, f"{kind}{each}{reading}")
+    return Figure(heading, svg, reading)
+
+
+def _column_rows(report: AuditReport) -> list[dict[str, str]]:
+    """The columns, largest distance first, rounded to what so many rows support."""
+    rows = max(report.rows, 1)
+    ks_decimals = _ks_decimals(report)
+
+    def row(column: ColumnUtility) -> dict[str, str]:
+        real, fabricated = column.std_real, column.std_fabricated
+        # Standard errors: std / sqrt(n) of a mean, and of a normal sample's standard deviation std / sqrt(2n).
+        mean_decimals = decimals_for(max(real, fabricated) / rows**0.5)
+        std_decimals = decimals_for(max(real, fabricated) / (2 * rows) ** 0.5)
+
+        def shown(value: float, decimals: int) -> str:
+            return significant(value) if 0 < abs(value) < 1e-5 or abs(value) >= 1e9 else fixed(value, decimals)
+
+        return {
+            "name": column.name,
+            "mean_real": shown(column.mean_real, mean_decimals),
+            "mean_fabricated": shown(column.mean_fabricated, mean_decimals),
+            "std_real": shown(real, std_decimals),
+            "std_fabricated": shown(fabricated, std_decimals),
+            "ks": fixed(column.kolmogorov_smirnov, ks_decimals),
+        }
+
+    return [row(c) for c in sorted(report.utility.columns, key=lambda c: -c.kolmogorov_smirnov)]
+
+
+def _correlation(report: AuditReport) -> str:
+    utility = report.utility
+    if utility.correlation_difference is None:
+        return "Not computed: fewer than two columns vary in both tables."
+    return (
+        f"Pairwise correlations differ by {significant(utility.correlation_difference, 2)} on average over "
+        f"{plural(utility.correlation_pairs, 'pair')} of columns that vary in both tables; 0 is equal, "
+        "2 is the most possible."
+    )
+
+
+def _noise_figure(report: AuditReport) -> Figure:
+    size = report.mechanism.expected_magnitude
+    reading = (
+        f"On average the noise moved a cell by {significant(100 * size, 2)}{NBSP}% of its column's whole range, before "
+        "smoothing."
+    )
+    description = "Two bars: the whole range of a column, which is 1, and the expected size of the noise on one cell. "
+    heading = "Noise on a cell beside the range of its column"
+    return Figure(heading, figures.noise_size(size, "noise", heading, description + reading), reading)
+
+
+def _fabrication_rows(report: AuditReport) -> list[tuple[str, str]]:
+    fabrication, mechanism = report.fabrication, report.mechanism
+    rows = [
+        ("Mechanism", f"{mechanism.name}, taken from: {', '.join(mechanism.chosen_from) or mechanism.name}"),
+        *((f"Parameter {key}", significant(value, 6)) for key, value in mechanism.parameters.items()),
+        ("Expected size of the noise on a cell, E|v|", f"{significant(mechanism.expected_magnitude)} (whole range: 1)"),
+        ("Dimension of the affine hull machines", str(fabrication.components)),
+        ("Smoothing stops after", stop_rule(fabrication.stop)),
+        ("Shards", f"{fabrication.shards}, of about {fabrication.shard_rows} rows at most"),
+    ]
+    if fabrication.steps:
+        tally = sorted(Counter(fabrication.steps).items())
+        rows.append(
+            ("Smoothing steps taken", ", ".join(f"{plural(s, 'step')} in {plural(n, 'shard')}" for s, n in tally))
+        )
+    else:
+        rows.append(("Smoothing steps taken", "not computed (no shard was smoothed)"))
+    if fabrication.shards_unsettled:
+        rows.append(("Shards in which the stop rule was not met", str(fabrication.shards_unsettled)))
+    errors = fabrication.first_errors
+    rows.append(
+        (
+            "Modeling error of the noise-added shards (summed distance, scaled units)",
+            "not computed (no shard was smoothed)"
+            if not errors
+            else significant(errors[0])
+            if len(errors) == 1
+            else f"{significant(min(errors))} to {significant(max(errors))}",
+        )
+    )
+    return rows

@@ -1,0 +1,44 @@
+"""The public card of a release: what the manifest states, in words."""
+
+from typing import Any
+
+from schemas.manifest import Manifest, ReleasedColumn
+from tasks.reporting.environment import page
+from tasks.reporting.numbers import significant
+from tasks.reporting.words import GRADE_RULE, guarantee_verdict, not_covered, stop_rule
+
+
+def release_card_html(manifest: Manifest) -> str:
+    """The card of a release as one self-contained HTML page that may be published with it.
+
+    Parameters
+    ----------
+    manifest : Manifest
+        Everything in it is released or public, and the card holds nothing else.
+
+    Returns
+    -------
+    str
+        The page; it loads nothing, needs no JavaScript, and is the same for the same manifest.
+    """
+    features = sum(column.role == "feature" for column in manifest.columns)
+    return page(
+        "card.html",
+        manifest=manifest,
+        features=features,
+        element=guarantee_verdict(manifest.guarantee.element),
+        record=guarantee_verdict(manifest.guarantee.record),
+        not_covered=not_covered(manifest.rows, features, manifest.guarantee.element, manifest.mechanism),
+        columns=[_column(column) for column in manifest.columns],
+        stop=stop_rule(manifest.fabrication.stop),
+        rule=GRADE_RULE,
+    )
+
+
+def _column(column: ReleasedColumn) -> dict[str, Any]:
+    domain = "not declared"
+    if column.bounds is not None:
+        domain = f"{significant(column.bounds[0], 12)} to {significant(column.bounds[1], 12)}"
+    elif column.categories is not None:
+        domain = ", ".join(map(str, column.categories))
+    return {"name": column.name, "type": column.type, "role": column.role, "domain": domain}

@@ -1,0 +1,113 @@
+"""What several folders of tests share: a home of their own, the command line in process, one Prefect server."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+for _name in ["PREFECT_API_URL", "PREFECT_PROFILE", "FABRICA_HOME"]:
+    os.environ.pop(_name, None)  # a user's own server and releases stay out of it
+os.environ["DO_NOT_TRACK"] = "1"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder of the test's own, and no Prefect server configured."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.setenv("FABRICA_HOME", str(folder))
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "no-prefect-profile"))
+    return folder
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command printed and how it ended."""
+
+    exit_code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def fabrica(home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
+    """The command line, run in this process."""
+
+    def run(*arguments: str | Path) -> Outcome:
+        from flows.cli import main
+
+        monkeypatch.setattr(sys, "argv", ["fabrica", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        code = ended.value.code
+        return Outcome(code if isinstance(code, int) else 0, out, err)
+
+    return run
+
+
+@dataclass(frozen=True)
+class PrefectServer:
+    """A real Prefect server on this machine's loopback."""
+
+    api: str
+    home: Path
+    environment: dict[str, str]
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
+    """One real Prefect server for the whole session, with all its files in one folder."""
+    folder = tmp_path_factory.mktemp("prefect")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    api = f"http://127.0.0.1:{port}/api"
+    environment = os.environ | {
+        "PREFECT_HOME": str(folder),
+        "PREFECT_API_URL": api,
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+    }
+    log = (folder / "server.log").open("wb")
+    server = subprocess.Popen(
+        [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)],
+        env=environment,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+    try:
+        _wait_until_healthy(f"{api}/health", server, folder / "server.log")
+        yield PrefectServer(api, folder, environment)
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        try:
+            server.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+        log.close()
+
+
+def _wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path, timeout_s: float = 120) -> None:
+    end = time.monotonic() + timeout_s
+    while time.monotonic() < end:
+        if server.poll() is not None:
+            break
+        try:
+            with urllib.request.urlopen(url, timeout=2):
+                return
+        except (urllib.error.URLError, TimeoutError, ConnectionError):
+            time.sleep(0.3)
+    pytest.fail(f"the Prefect server did not start:\n{log.read_text(errors='replace')[-2000:]}")

@@ -1,0 +1,77 @@
+"""Encoding to the lattice and back."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.table import IntegerColumn, NumericColumn
+from tasks.accounting.lattice import LATTICE_STEPS, SPACING, lattice_distance
+from tasks.decode import from_scaled
+from tasks.encode import choose_control_rows, to_lattice
+
+
+def test_bounds_map_to_the_ends_of_the_lattice() -> None:
+    column = NumericColumn(type="numeric", bounds=(-3.0, 5.0))
+    lattice = to_lattice(np.array([-9.0, -3.0, 1.0, 5.0, 99.0]), column)
+    assert lattice.tolist() == [0, 0, LATTICE_STEPS // 2, LATTICE_STEPS, LATTICE_STEPS]
+
+
+@given(st.integers(-(2**53), 2**53 - 1).flatmap(lambda a: st.tuples(st.just(a), st.integers(a + 1, min(a + LATTICE_STEPS // 2, 2**53)))), st.data())  # fmt: skip  # noqa: E501
+def test_integers_come_back_exactly(bounds: tuple[int, int], data: st.DataObject) -> None:
+    column = IntegerColumn(type="integer", bounds=bounds)
+    value = data.draw(st.integers(*bounds))
+    lattice = to_lattice(np.array([float(value)]), column)
+    # far from zero doubles are coarse, so the decoded value may be one step of a double away
+    assert abs(int(from_scaled(lattice.astype(np.float64) * SPACING, column)[0]) - value) <= (
+        0 if max(map(abs, bounds)) < 2**50 else 1
+    )
+
+
+@given(
+    st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.sampled_from([0.1, 0.25, 0.5, 1.0, 5.0, 0.003]),
+    st.lists(st.floats(-2, 3), min_size=1, max_size=20),
+)  # fmt: skip
+def test_decoded_values_are_inside_the_domain_and_idempotent(
+    lower: float, span: float, precision: float, scaled: list[float]
+) -> None:
+    upper = lower + span
+    if not precision <= upper - lower:
+        return
+    column = NumericColumn(type="numeric", bounds=(lower, upper), precision=precision)
+    values = np.asarray(from_scaled(np.array(scaled), column), dtype=np.float64)
+    assert (values >= lower).all() and (values <= upper).all()
+    again = from_scaled((values - lower) / (upper - lower), column)
+    assert np.allclose(again, values, atol=precision * 1e-6 + 1e-9 * max(abs(lower), abs(upper)))
+
+
+def test_precision_gives_the_nearest_decimal() -> None:
+    column = NumericColumn(type="numeric", bounds=(0.0, 1.0), precision=0.1)
+    assert from_scaled(np.array([0.3 + 1e-12, 0.74, 0.76]), column).tolist() == [0.3, 0.7, 0.8]
+
+
+@given(st.floats(1e-6, 1.0))
+def test_lattice_distance_is_never_smaller_than_the_distance(distance: float) -> None:
+    steps = lattice_distance(distance)
+    assert steps * SPACING >= distance > (steps - 1) * SPACING
+    assert isinstance(steps, int)
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.3, 0.99])
+def test_every_class_keeps_two_members_and_gives_a_control(fraction: float) -> None:
+    labels = pd.Series(["a"] * 3 + ["b"] * 10 + ["c"] * 100)
+    rows = choose_control_rows(labels, fraction, np.random.default_rng(0))
+    given_by_class = labels.iloc[rows].value_counts()
+    for label, total in [("a", 3), ("b", 10), ("c", 100)]:
+        assert given_by_class[label] == min(max(round(fraction * total), 1), total - 2)
+    assert (np.diff(rows) > 0).all()
+
+
+def test_how_many_control_rows_depends_on_labels_only() -> None:
+    labels = pd.Series(list("aabbbabababbbaa"))
+    counts = {
+        tuple(labels.iloc[choose_control_rows(labels, 0.3, np.random.default_rng(seed))].value_counts().sort_index())
+        for seed in range(20)
+    }
+    assert len(counts) == 1
