@@ -80,9 +80,8 @@ def publish(request: PublishRequest) -> Any:
 @flow(name="release", persist_result=False, retries=0, log_prints=False, validate_parameters=True)
 def release(request: ReleaseRequest) -> Any:
     """Make a release; publish it at once where the spec asks for no approval."""
-    proposed = propose(
-        request.model_copy(update={"release_id": request.release_id or _release_id()}), return_state=True
-    )
+    named = request.model_copy(update={"release_id": request.release_id or _release_id()})
+    proposed = cast(State[Any], propose(named, return_state=True))
     if not proposed.is_completed():
         return _as_own(proposed)
     candidate: Candidate = proposed.result()
