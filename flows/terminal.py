@@ -1,13 +1,11 @@
 """What people see on the terminal: progress while a release runs, plans, ledgers, outcomes."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from schemas.ledger import Balance, LedgerEntry
 from schemas.plan import Plan
@@ -166,12 +164,8 @@ class Terminal:
         )
 
     def show_rows(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table: drawn on a terminal, tab-separated elsewhere."""
-        if not sys.stdout.isatty():
-            for row in [header, *rows]:
-                self.out.print("\t".join(row), markup=False)
-            return
-        table = Table(*(escape(name) for name in header), box=None, header_style="bold")
-        for row in rows:
-            table.add_row(*(escape(cell) for cell in row))
-        self.out.print(table)
+        """A table in aligned columns, two spaces between them."""
+        widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
+        for row in [header, *rows]:
+            line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            self.out.print(line.rstrip(), markup=False)

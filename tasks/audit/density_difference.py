@@ -189,6 +189,9 @@ def estimate_density_difference(
     A sample with an atom (memorised rows at distance 0) has no density; the score then measures it at the
     resolution of the narrowest width and is a large finite number where the true value is infinite.
 
+    Samples of one law score a little above 0 by chance: on average 0.006 / scale for 350 against 150 normal values,
+    0.004 / scale for 1258 against 539. Whether a score is more than chance is for the attack's AUC interval to say.
+
     The cost is one eigenvalue decomposition per width, cubic in the number of centres, and
     `(n + m) * n_centres * n_widths` exponentials.
 

@@ -96,10 +96,9 @@ def _attack_rows(report: AuditReport) -> list[dict[str, str]]:
             "auc": estimate(attack.auc),
             "range": interval_range(attack.auc),
             "score": significant(attack.score, 2),
-            "sigma": significant(attack.sigma, 2) if attack.sigma > 0 else "not computed (all distances are equal)",
-            "regularization": significant(attack.regularization, 2)
-            if attack.regularization > 0
-            else "not computed (all distances are equal)",
+            "parameters": f"width {significant(attack.sigma, 2)}, ridge {significant(attack.regularization, 2)}"
+            if attack.sigma > 0
+            else "width, ridge: not computed, all distances are equal",
             "found": _found(attack, 0.01),
         }
         for attack in report.membership_inference.attacks
@@ -207,7 +206,8 @@ def _column_figure(report: AuditReport) -> Figure:
     else:
         reading = (
             f"Half of the {len(columns)} columns have a distance of at most "
-            f"{fixed(float(np.median(values)), decimals)}; the largest, {fixed(worst.kolmogorov_smirnov, decimals)}, is that of {worst_name}."
+            f"{fixed(float(np.median(values)), decimals)}; "
+            f"the largest, {fixed(worst.kolmogorov_smirnov, decimals)}, is that of {worst_name}."
         )
     if len(columns) > figures.MOST_BARS:
         kind, each = "Histogram of the Kolmogorov-Smirnov distances. ", ""
@@ -260,7 +260,7 @@ def _correlation(report: AuditReport) -> str:
 def _noise_figure(report: AuditReport) -> Figure:
     size = report.mechanism.expected_magnitude
     reading = (
-        f"On average the noise moved a cell by {significant(100 * size, 2)}{NBSP}% of its column's whole range, before "
+        f"On average the noise moved a cell by {significant(100 * size, 3)}{NBSP}% of its column's whole range, before "
         "smoothing."
     )
     description = "Two bars: the whole range of a column, which is 1, and the expected size of the noise on one cell. "
@@ -272,7 +272,7 @@ def _fabrication_rows(report: AuditReport) -> list[tuple[str, str]]:
     fabrication, mechanism = report.fabrication, report.mechanism
     rows = [
         ("Mechanism", f"{mechanism.name}, taken from: {', '.join(mechanism.chosen_from) or mechanism.name}"),
-        *((f"Parameter {key}", significant(value, 6)) for key, value in mechanism.parameters.items()),
+        *((f"Parameter {key.replace('_', ' ')}", significant(value, 6)) for key, value in mechanism.parameters.items()),
         ("Expected size of the noise on a cell, E|v|", f"{significant(mechanism.expected_magnitude)} (whole range: 1)"),
         ("Dimension of the affine hull machines", str(fabrication.components)),
         ("Smoothing stops after", stop_rule(fabrication.stop)),

@@ -158,13 +158,11 @@ def roc(attacks: Sequence[MembershipAttack], name: str, title: str, description:
     if not curves:
         return None
     with _panel(4.0) as (figure, axes):
-        axes.plot([0, 100], [0, 100], color=MUTED, linewidth=0.9)
-        axes.annotate("coin toss", (72, 68), color=MUTED, rotation=45, ha="center", va="center", fontsize=9.5,
-                      rotation_mode="anchor", transform_rotates_text=True)  # fmt: skip
+        axes.plot([0, 100], [0, 100], color=MUTED, linewidth=0.9, label="(coin toss)")
         for attack in curves:
             axes.plot(
-                100 * np.asarray(attack.roc_false_positive_rate),
-                100 * np.asarray(attack.roc_true_positive_rate),
+                [0.0, *(100 * rate for rate in attack.roc_false_positive_rate)],
+                [0.0, *(100 * rate for rate in attack.roc_true_positive_rate)],
                 color=COLOURS[attack.trained_on],
                 linestyle=_DASHES[attack.trained_on],
                 linewidth=2.2,
@@ -198,6 +196,14 @@ def accuracies(comparison: ClassifierComparison, name: str, title: str, descript
         for classifier, results in groups.items():
             axes.text(0, position, CLASSIFIERS[classifier], ha="left", va="center", fontweight="bold", fontsize=10.5)
             position += 0.9
+            axes.vlines(
+                100 * comparison.majority_accuracy,
+                position - 0.45,
+                position + len(results) - 0.55,
+                color=INK,
+                linewidth=1.3,
+                linestyle=(0, (2, 1.6)),
+            )
             for result in results:
                 accuracy = result.accuracy
                 colour = COLOURS[result.trained_on]
@@ -207,8 +213,6 @@ def accuracies(comparison: ClassifierComparison, name: str, title: str, descript
                     axes.plot([100 * end] * 2, [position - 0.2, position + 0.2], color=INK, linewidth=1.4)
                 ticks.append((position, result.trained_on))
                 position += 1
-        majority = 100 * comparison.majority_accuracy
-        axes.axvline(majority, color=INK, linewidth=1.2, linestyle=(0, (2, 2)))
         axes.set_ylim(position - 0.4, -0.6)
         axes.set_xlim(0, 104)
         axes.set_xticks([0, 25, 50, 75, 100])

@@ -31,7 +31,7 @@ def _minus(text: str, trim: bool) -> str:
 
 def count(value: int) -> str:
     """A whole number with thousands set apart."""
-    return f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return f"{value:,}"
 
 
 def plural(value: int, noun: str) -> str:
@@ -94,6 +94,13 @@ def percent(share: float, decimals: int = 0) -> str:
     if 1 - smallest / 200 < share < 1:
         return f"over {fixed(100 - smallest, decimals)}{NBSP}%"
     return f"{fixed(100 * share, decimals)}{NBSP}%"
+
+
+def chance(share: float) -> str:
+    """A chance near 1 in percent, rounded up, with as many decimals as keep it apart from 100 %."""
+    missing = 100 * (1 - share)
+    decimals = max(1, -math.floor(math.log10(missing))) if missing > 0 else 1
+    return f"{_outward(100 * share, decimals, True)}{NBSP}%"
 
 
 def share_of_rows(share: float, rows: int) -> str:

@@ -8,6 +8,8 @@ from typing import Any, Literal
 from schemas.audit import AuditReport, ClassifierResult, MembershipAttack, TrainedOn
 from schemas.guarantee import Guarantee, MechanismRecord
 from tasks.reporting.numbers import (
+    NBSP,
+    chance,
     count,
     estimate,
     estimate_percent,
@@ -51,7 +53,8 @@ class Verdict:
     tone: Tone
     number: str
     meaning: str
-    rule: str
+    comparison: str = ""
+    """The same number for the other kinds of data, in a few words."""
 
 
 def guess_bound(guarantee: Guarantee) -> float:
@@ -77,7 +80,7 @@ def _grade(guarantee: Guarantee) -> tuple[str, Tone]:
 _MEANING = {
     "No guarantee": "A delta of 1 or more promises nothing: treat the release as unprotected for {subject}.",
     "No practical guarantee": "Numbers of this size rule out nothing that matters: as far as the guarantee goes, "
-    "{subject} could be worked out with practical certainty. Protection beyond that may exist, but it has not been proved.",
+    "{subject} could be worked out with practical certainty. Protection beyond that may exist, but it is not proved.",
     "Very weak": "The guarantee leaves room for near certainty about {subject}.",
     "Weak": "The release may sharpen a guess about {subject} a lot; what is ruled out is certainty.",
     "Moderate": "The release may noticeably sharpen a guess about {subject}, within a proven limit.",
@@ -94,17 +97,23 @@ def guarantee_verdict(guarantee: Guarantee) -> Verdict:
     if guarantee.delta < 1:
         pair = "rows" if whole_row else "values"
         reach = "" if guarantee.distance == 1 else f" no further apart than {guarantee.distance:g} of the range"
-        meaning += (
-            f" Someone who knows everything else and must guess which of two {pair}{reach} is the true one is right in "
-            f"at most {percent(guess_bound(guarantee), 1)} of cases; a coin is right in 50{chr(160)}%."
-        )
+        bound = guess_bound(guarantee)
+        if bound < 1 - 1e-6:
+            meaning += (
+                f" Someone who knows everything else and must guess which of two {pair}{reach} is the true one is "
+                f"right in at most {chance(bound)} of cases; a coin is right in 50{NBSP}%."
+            )
+        else:
+            meaning += (
+                " The guarantee sets no limit worth stating on how often someone who knows everything else guesses rightly which "
+                f"of two {pair}{reach} is the true one."
+            )
     return Verdict(
-        area="One whole row" if whole_row else "One cell",
+        area="Guarantee for one whole row" if whole_row else "Guarantee for one cell",
         word=word,
         tone=tone,
         number=f"ε = {significant(guarantee.epsilon)}, δ = {significant(guarantee.delta)}",
         meaning=meaning,
-        rule=GRADE_RULE,
     )
 
 
@@ -153,7 +162,7 @@ def attack_verdict(report: AuditReport) -> Verdict:
     area = "Membership attack"
     attack = attack_by(report, "fabricated")
     if attack is None:
-        return Verdict(area, "Not computed", "unknown", "", "No attack on fabricated data was run.", ATTACK_RULE)
+        return Verdict(area, "Not computed", "unknown", "", "No attack on fabricated data was run.")
     auc = attack.auc
     word: str
     tone: Tone
@@ -170,7 +179,8 @@ def attack_verdict(report: AuditReport) -> Verdict:
         f"probability; 0.5 is a coin toss.{against} One kind of attack was tried: finding little does not prove that "
         "there is nothing to find."
     )
-    return Verdict(area, word, tone, f"area {estimate(auc)} ({interval_range(auc)})", meaning, ATTACK_RULE)
+    comparison = ", ".join(f"{a.trained_on} {estimate(a.auc)}" for a in report.membership_inference.attacks)
+    return Verdict(area, word, tone, f"area {estimate(auc)} ({interval_range(auc)})", meaning, f"By data: {comparison}")
 
 
 def best_result(results: Sequence[ClassifierResult], trained_on: TrainedOn) -> ClassifierResult | None:
@@ -185,9 +195,7 @@ def utility_verdict(report: AuditReport) -> Verdict:
     comparison = report.classifiers
     best = best_result(comparison.results, "fabricated")
     if best is None:
-        return Verdict(
-            area, "Not computed", "unknown", "", "No classifier was trained on fabricated data.", UTILITY_RULE
-        )
+        return Verdict(area, "Not computed", "unknown", "", "No classifier was trained on fabricated data.")
     majority = comparison.majority_accuracy
     real = best_result(comparison.results, "real")
     gain = None if real is None else real.accuracy.estimate - majority
@@ -208,4 +216,6 @@ def utility_verdict(report: AuditReport) -> Verdict:
         meaning += f"Learning from real rows, {learned} gets {estimate_percent(real.accuracy)}; "
     meaning += f"always answering the largest class gets {percent(majority, 1 if comparison.test_rows >= 1000 else 0)}."
     number = f"{estimate_percent(best.accuracy)} right ({interval_range_percent(best.accuracy)})"
-    return Verdict(area, word, tone, number, meaning, UTILITY_RULE)
+    each = [(kind, best_result(comparison.results, kind)) for kind in TRAINED_ON]
+    shown = ", ".join(f"{kind} {estimate_percent(r.accuracy)}" for kind, r in each if r is not None)
+    return Verdict(area, word, tone, number, meaning, f"By data: {shown}")

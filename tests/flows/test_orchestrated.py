@@ -75,7 +75,9 @@ def test_command_runs_the_flow_where_a_server_is_configured(prefect_server: Pref
 
 def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
     spec = write_project(tmp_path / "p")
-    dead = PrefectServer("http://127.0.0.1:9/api", tmp_path, {**os.environ, "PREFECT_API_URL": "http://127.0.0.1:9/api"})
+    dead = PrefectServer(
+        "http://127.0.0.1:9/api", tmp_path, {**os.environ, "PREFECT_API_URL": "http://127.0.0.1:9/api"}
+    )
     done = _run(dead, tmp_path / "home", "release", spec)
     assert done.returncode == 2 and "does not answer" in done.stderr and "http://127.0.0.1:9/api" in done.stderr
     assert not (tmp_path / "home" / "data" / "ledger.sqlite").exists()
@@ -85,7 +87,9 @@ def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
 def served(prefect_server: PrefectServer, tmp_path: Path) -> Iterator[Path]:
     """`fabrica serve` on two specs, one of them with a schedule; the home folder."""
     spec = write_project(tmp_path / "p", changed(SPEC, "dataset", "served"))
-    scheduled = changed(changed(SPEC, "dataset", "nightly"), "schedule", {"cron": "0 2 * * 1", "timezone": "Europe/Vienna"})
+    scheduled = changed(
+        changed(SPEC, "dataset", "nightly"), "schedule", {"cron": "0 2 * * 1", "timezone": "Europe/Vienna"}
+    )
     specs = tmp_path / "p" / "specs"
     specs.mkdir()
     spec.rename(specs / "served.yaml")

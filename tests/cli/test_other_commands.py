@@ -1,0 +1,150 @@
+"""`fabrica plan`, `verify`, `ledger`, `report`, and what the command line costs to start."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.conftest import Outcome
+from tests.projects import PROJECT, SPEC, changed, write_project
+
+Fabrica = Callable[..., Outcome]
+
+
+@pytest.fixture
+def released(fabrica: Fabrica, home: Path, tmp_path: Path) -> Path:
+    assert fabrica("release", write_project(tmp_path / "p"), "--release-id", "a").exit_code == 0
+    return home / "data" / "releases" / "small-digits" / "a"
+
+
+def test_plan_reads_no_data_and_spends_nothing(fabrica: Fabrica, home: Path, tmp_path: Path) -> None:
+    spec = write_project(tmp_path / "p")
+    (tmp_path / "p" / "source.csv").unlink()
+    outcome = fabrica("plan", spec)
+    assert outcome.exit_code == 0
+    for text in ["dirac-laplace", "element level", "record level", "e^8", "left: 80, 0.001", "10 such releases fit"]:
+        assert text in outcome.out
+    assert "r2c3    integer  0 to 16  8" in outcome.out  # E|v| = 1/2 of the range at epsilon 2
+    assert list(home.rglob("*")) == []
+    plan = json.loads(fabrica("plan", spec, "--json").out)
+    assert plan["columns"][0]["expected_error"] == pytest.approx(8, rel=1e-3)
+    assert plan["unperturbed_cells_per_row"] == pytest.approx(4e-6)
+    assert (plan["rows_before_warning"], plan["rows_before_refusal"]) == (25000, 250000)
+
+
+def test_plan_foresees_a_refusal(fabrica: Fabrica, home: Path, tmp_path: Path) -> None:
+    outcome = fabrica("plan", write_project(tmp_path / "p", changed(SPEC, "privacy.budget.epsilon", 1.0)))
+    assert outcome.exit_code == 0 and "0 such releases fit" in outcome.out and "will be refused" in outcome.out
+
+
+def test_ledger_shows_and_verifies(fabrica: Fabrica, released: Path) -> None:
+    shown = json.loads(fabrica("ledger", "show", "--json").out)
+    assert shown["balances"][0]["spent_epsilon"] == 8.0 and len(shown["entries"]) == 3
+    row = next(line for line in fabrica("ledger", "show", "small-digits").out.splitlines() if "small-digits" in line)
+    assert row.split() == ["small-digits", "80", "0.001", "8", "4e-06", "72", "0.000996", "1"]
+    assert json.loads(fabrica("ledger", "verify", "--json").out) == {"entries": 3}
+
+
+def test_an_empty_ledger_is_no_error(fabrica: Fabrica) -> None:
+    assert fabrica("ledger", "show").out.strip() == "the ledger is empty"
+    assert json.loads(fabrica("ledger", "verify", "--json").out) == {"entries": 0}
+
+
+def test_report_is_rendered_again_from_its_json(fabrica: Fabrica, home: Path, released: Path) -> None:
+    page = home / "reports" / "small-digits" / "a" / "audit.html"
+    before = page.read_bytes()
+    page.unlink()
+    assert fabrica("report", released).exit_code == 0
+    assert page.read_bytes() == before
+    (page.parent / "audit.json").write_text("{}")
+    assert fabrica("report", released).exit_code == 5
+
+
+def _append(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b" ")
+
+
+def _edit_manifest(release: Path, old: str, new: str) -> None:
+    """Edit the manifest and forge its checksum, as an attacker would."""
+    from tasks.files import checksum_lines
+
+    path = release / "manifest.json"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    (release / "SHA256SUMS").write_text(checksum_lines(release))
+
+
+def _swap_values(release: Path) -> None:
+    import pyarrow.parquet as pq
+
+    from tasks.files import checksum_lines
+
+    path = release / "data" / "part-00000.parquet"
+    table = pq.read_table(path)
+    frame = table.to_pandas()
+    frame.loc[0, "r2c3"] = 99
+    import pyarrow as pa
+
+    pq.write_table(
+        pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(table.schema.metadata), path
+    )
+    (release / "SHA256SUMS").write_text(checksum_lines(release))
+
+
+TAMPERINGS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "data changed": (lambda r: _append(r / "data" / "part-00000.parquet"), "part-00000.parquet: was changed"),
+    "card changed": (lambda r: _append(r / "card.html"), "card.html: was changed"),
+    "file missing": (lambda r: (r / "datapackage.json").unlink(), "datapackage.json: is missing"),
+    "file added": (lambda r: (r / "extra.txt").write_text("x"), "extra.txt: is not listed"),
+    "sums missing": (lambda r: (r / "SHA256SUMS").unlink(), "SHA256SUMS: is missing"),
+    "guarantee forged": (lambda r: _edit_manifest(r, '"epsilon": 2.0', '"epsilon": 0.5'), "manifest.json"),
+    "spec forged": (lambda r: _edit_manifest(r, '"components": 3', '"components": 4'), "not the one its digest"),
+    "rows forged": (lambda r: _edit_manifest(r, '"rows": 105', '"rows": 106'), "manifest.json: the mechanism"),
+    "ledger entry forged": (lambda r: _edit_manifest(r, '"sequence": 2', '"sequence": 3'), "no entry charges"),
+    "value outside its domain": (_swap_values, "part-00000.parquet"),
+    "manifest cut off": (lambda r: _edit_manifest(r, '"release_id"', '"release_ib"'), "not a valid manifest"),
+}
+
+
+@pytest.mark.parametrize(("tamper", "text"), TAMPERINGS.values(), ids=TAMPERINGS)
+def test_verify_finds_tampering(fabrica: Fabrica, released: Path, tamper: Callable[[Path], object], text: str) -> None:
+    assert fabrica("verify", released).exit_code == 0
+    tamper(released)
+    outcome = fabrica("verify", released)
+    assert outcome.exit_code == 5 and text in outcome.err, outcome.err
+
+
+def test_verify_without_a_ledger_says_what_was_not_checked(fabrica: Fabrica, home: Path, released: Path) -> None:
+    (home / "data" / "ledger.sqlite").unlink()
+    outcome = fabrica("verify", released)
+    assert outcome.exit_code == 0 and "not checked: there is no ledger" in outcome.out
+
+
+def test_released_parquet_reads_with_plain_pandas(released: Path) -> None:
+    assert pd.read_parquet(released / "data" / "part-00000.parquet").shape == (105, 5)
+
+
+@pytest.mark.parametrize(("arguments", "limit_s"), [(["--help"], 1.0), (["plan", "data/specs/digits.yaml"], 3.0)])
+def test_starting_is_quick_and_imports_neither_prefect_nor_great_expectations(
+    arguments: list[str], limit_s: float, home: Path
+) -> None:
+    script = (
+        "import sys; from flows import cli; sys.argv = ['fabrica', *sys.argv[1:]]\n"
+        "try: cli.main()\nfinally: print(*[m for m in ('prefect', 'great_expectations', 'sklearn') if m in sys.modules], "
+        "file=sys.stderr)"
+    )
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-c", script, *arguments], cwd=PROJECT, capture_output=True, text=True, timeout=60
+        )
+        times.append(time.perf_counter() - start)
+        assert done.returncode == 0 and done.stderr.strip() == ""
+    assert min(times) < limit_s
