@@ -235,7 +235,7 @@ def _column_rows(report: AuditReport) -> list[dict[str, str]]:
             return significant(value) if 0 < abs(value) < 1e-5 or abs(value) >= 1e9 else fixed(value, decimals)
 
         return {
-            "name": column.name,
+            "name": column.name if column.name.strip() else "(no name)",
             "mean_real": shown(column.mean_real, mean_decimals),
             "mean_fabricated": shown(column.mean_fabricated, mean_decimals),
             "std_real": shown(real, std_decimals),

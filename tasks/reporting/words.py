@@ -105,8 +105,8 @@ def guarantee_verdict(guarantee: Guarantee) -> Verdict:
             )
         else:
             meaning += (
-                " The guarantee sets no limit worth stating on how often someone who knows everything else guesses rightly which "
-                f"of two {pair}{reach} is the true one."
+                " The guarantee sets no limit worth stating on how often someone who knows everything else guesses "
+                f"rightly which of two {pair}{reach} is the true one."
             )
     return Verdict(
         area="Guarantee for one whole row" if whole_row else "Guarantee for one cell",

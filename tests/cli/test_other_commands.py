@@ -81,6 +81,7 @@ def _edit_manifest(release: Path, old: str, new: str) -> None:
 
 
 def _swap_values(release: Path) -> None:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     from tasks.files import checksum_lines
@@ -89,11 +90,8 @@ def _swap_values(release: Path) -> None:
     table = pq.read_table(path)
     frame = table.to_pandas()
     frame.loc[0, "r2c3"] = 99
-    import pyarrow as pa
-
-    pq.write_table(
-        pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(table.schema.metadata), path
-    )
+    edited = pa.Table.from_pandas(frame, preserve_index=False)
+    pq.write_table(edited.replace_schema_metadata(table.schema.metadata), path)
     (release / "SHA256SUMS").write_text(checksum_lines(release))
 
 

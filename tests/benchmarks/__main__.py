@@ -1,0 +1,10 @@
+"""Every benchmark, one after the other: `python -m tests.benchmarks`."""
+
+import subprocess
+import sys
+
+BENCHMARKS = ["bench_release", "bench_kahm", "bench_noise"]
+
+for name in BENCHMARKS:
+    print(f"== {name}", flush=True)
+    subprocess.run([sys.executable, "-m", f"tests.benchmarks.{name}"], check=True)
