@@ -13,10 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from threadpoolctl import threadpool_limits
 
 for _name in ["PREFECT_API_URL", "PREFECT_PROFILE", "FABRICA_HOME"]:
     os.environ.pop(_name, None)  # a user's own server and releases stay out of it
 os.environ["DO_NOT_TRACK"] = "1"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_blas_thread() -> Iterator[None]:
+    """As in the pipeline's workers: more threads than work are many times slower on small matrices."""
+    with threadpool_limits(1):
+        yield
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from schemas.audit import (
     AuditReport,
@@ -88,7 +89,8 @@ def attacks() -> tuple[MembershipAttack, ...]:
     generator = np.random.default_rng(1)
     controls = generator.gamma(9, 0.1, CONTROLS)
     shapes: dict[TrainedOn, tuple[float, float]] = {"real": (3, 0.1), "noise-added": (8.6, 0.1), "fabricated": (9, 0.1)}
-    return tuple(membership_attack(generator.gamma(*shapes[kind], ROWS), controls, kind) for kind in KINDS)
+    with threadpool_limits(1):  # many small matrices: threads would only wait for each other
+        return tuple(membership_attack(generator.gamma(*shapes[kind], ROWS), controls, kind) for kind in KINDS)
 
 
 def comparison(names: Sequence[ClassifierName] = ("kahm", "nearest-neighbour", "logistic")) -> ClassifierComparison:

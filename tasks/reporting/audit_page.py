@@ -2,13 +2,14 @@
 
 import hashlib
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
-from schemas.audit import AuditReport, ColumnUtility, MembershipAttack
+from schemas.audit import AuditReport, ColumnUtility, MembershipAttack, ValidationCheck
 from tasks.reporting import figures
 from tasks.reporting.environment import page
 from tasks.reporting.numbers import (
@@ -28,6 +29,7 @@ from tasks.reporting.numbers import (
 from tasks.reporting.words import (
     ATTACK_RULE,
     CLASSIFIERS,
+    COIN_TOSS,
     GRADE_RULE,
     TRAINED_ON,
     UTILITY_RULE,
@@ -80,6 +82,7 @@ def audit_html(report: AuditReport) -> str:
         correlation=_correlation(report),
         noise_figure=_noise_figure(report),
         fabrication_rows=_fabrication_rows(report),
+        check_rows=_check_rows(report.validation.checks),
         failed_checks=sum(not check.success for check in report.validation.checks),
         total_seconds=sum(step.seconds for step in report.step_times),
         rules=[GRADE_RULE, ATTACK_RULE, UTILITY_RULE],
@@ -94,7 +97,7 @@ def _attack_rows(report: AuditReport) -> list[dict[str, str]]:
         {
             "trained_on": TRAINED_ON[attack.trained_on],
             "auc": estimate(attack.auc),
-            "range": interval_range(attack.auc),
+            "range": interval_range(attack.auc, COIN_TOSS),
             "score": significant(attack.score, 2),
             "parameters": f"width {significant(attack.sigma, 2)}, ridge {significant(attack.regularization, 2)}"
             if attack.sigma > 0
@@ -228,18 +231,18 @@ def _column_rows(report: AuditReport) -> list[dict[str, str]]:
     def row(column: ColumnUtility) -> dict[str, str]:
         real, fabricated = column.std_real, column.std_fabricated
         # Standard errors: std / sqrt(n) of a mean, and of a normal sample's standard deviation std / sqrt(2n).
-        mean_decimals = decimals_for(max(real, fabricated) / rows**0.5)
-        std_decimals = decimals_for(max(real, fabricated) / (2 * rows) ** 0.5)
+        mean_decimals = [decimals_for(std / rows**0.5) for std in (real, fabricated)]
+        std_decimals = [decimals_for(std / (2 * rows) ** 0.5) for std in (real, fabricated)]
 
         def shown(value: float, decimals: int) -> str:
             return significant(value) if 0 < abs(value) < 1e-5 or abs(value) >= 1e9 else fixed(value, decimals)
 
         return {
             "name": column.name if column.name.strip() else "(no name)",
-            "mean_real": shown(column.mean_real, mean_decimals),
-            "mean_fabricated": shown(column.mean_fabricated, mean_decimals),
-            "std_real": shown(real, std_decimals),
-            "std_fabricated": shown(fabricated, std_decimals),
+            "mean_real": shown(column.mean_real, mean_decimals[0]),
+            "mean_fabricated": shown(column.mean_fabricated, mean_decimals[1]),
+            "std_real": shown(real, std_decimals[0]),
+            "std_fabricated": shown(fabricated, std_decimals[1]),
             "ks": fixed(column.kolmogorov_smirnov, ks_decimals),
         }
 
@@ -255,6 +258,33 @@ def _correlation(report: AuditReport) -> str:
         f"{plural(utility.correlation_pairs, 'pair')} of columns that vary in both tables; 0 is equal, "
         "2 is the most possible."
     )
+
+
+def _check_rows(checks: Sequence[ValidationCheck]) -> list[dict[str, Any]]:
+    """Checks that found something one by one and first; those of one kind that found nothing in one row together."""
+
+    def clean(check: ValidationCheck) -> bool:
+        return check.success and check.unexpected_count == 0 and check.column is not None
+
+    def row(check: ValidationCheck, column: str | None, checked: int | None) -> dict[str, Any]:
+        return {
+            "expectation": check.expectation.replace("_", " "),
+            "column": column,
+            "success": check.success,
+            "checked": checked,
+            "unexpected": check.unexpected_count,
+        }
+
+    rows = [row(check, check.column, check.element_count) for check in checks if not clean(check)]
+    together: dict[str, list[ValidationCheck]] = {}
+    for check in filter(clean, checks):
+        together.setdefault(check.expectation, []).append(check)
+    for alike in together.values():
+        counts = [check.element_count for check in alike]
+        checked = None if None in counts else sum(count for count in counts if count is not None)
+        column = alike[0].column if len(alike) == 1 else plural(len(alike), "column")
+        rows.append(row(alike[0], column, checked))
+    return rows
 
 
 def _noise_figure(report: AuditReport) -> Figure:

@@ -68,9 +68,16 @@ def estimate(interval: Interval) -> str:
     return fixed(interval.estimate, interval_decimals(interval))
 
 
-def interval_range(interval: Interval) -> str:
-    """The interval's ends, rounded outwards so that it claims no more than it did."""
+def interval_range(interval: Interval, reference: float | None = None) -> str:
+    """The interval's ends, rounded outwards so that it claims no more than it did.
+
+    With a `reference`, decimals are added where rounding would hide on which side of it an end lies.
+    """
     decimals = interval_decimals(interval)
+    if reference is not None:
+        gaps = [abs(end - reference) for end in (interval.lower, interval.upper) if end != reference]
+        while decimals < _MAX_DECIMALS and any(gap < 10.0**-decimals for gap in gaps):
+            decimals += 1
     return f"{_outward(interval.lower, decimals, False)} to {_outward(interval.upper, decimals, True)}"
 
 

@@ -29,6 +29,9 @@ TRAINED_ON: dict[TrainedOn, str] = {
 }
 CLASSIFIERS = {"kahm": "KAHM", "nearest-neighbour": "nearest neighbour", "logistic": "logistic regression"}
 
+COIN_TOSS = 0.5
+"""Area under the ROC curve of an attack that knows nothing."""
+
 GRADE_RULE = (
     "The words for a guarantee go by its epsilon: strong up to 1, moderate up to 3, weak up to 10, very weak up to 20, "
     "no practical guarantee above. A delta of 0.1 or more is no practical guarantee whatever epsilon is."
@@ -180,7 +183,9 @@ def attack_verdict(report: AuditReport) -> Verdict:
         "there is nothing to find."
     )
     comparison = ", ".join(f"{a.trained_on} {estimate(a.auc)}" for a in report.membership_inference.attacks)
-    return Verdict(area, word, tone, f"area {estimate(auc)} ({interval_range(auc)})", meaning, f"By data: {comparison}")
+    return Verdict(
+        area, word, tone, f"area {estimate(auc)} ({interval_range(auc, COIN_TOSS)})", meaning, f"By data: {comparison}"
+    )
 
 
 def best_result(results: Sequence[ClassifierResult], trained_on: TrainedOn) -> ClassifierResult | None:

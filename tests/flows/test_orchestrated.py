@@ -202,3 +202,17 @@ def test_every_step_runs_as_a_task_that_persists_and_caches_nothing(monkeypatch:
     with pytest.raises(KeyError):
         flows.run_as_task(Step(lambda: None, "Anything"), (), {})
     assert made[0]["persist_result"] is False and made[0]["cache_policy"] is NO_CACHE and made[0]["retries"] == 0
+
+
+def test_orchestrated_without_a_server_uses_a_temporary_one(tmp_path: Path) -> None:
+    """What `make demo` does; the server's files lie under the home folder, and it is gone afterwards."""
+    spec = write_project(tmp_path / "p")
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    server = PrefectServer("", tmp_path, alone | {"HOME": str(tmp_path / "user")})
+    done = _run(server, tmp_path / "home", "release", spec, "--release-id", "one", "--orchestrated")
+    assert done.returncode == 0, done.stderr
+    assert "on a temporary server" in done.stderr and "Traceback" not in done.stderr
+    assert (tmp_path / "home" / "data" / "releases" / "small-digits" / "one" / "SHA256SUMS").is_file()
+    assert (tmp_path / "home" / "data" / "prefect" / "prefect.db").is_file()
+    left_at_home = [path for path in (tmp_path / "user").rglob("*") if path.is_file()]
+    assert all("matplotlib" in path.parts for path in left_at_home)  # its list of fonts

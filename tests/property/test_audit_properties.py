@@ -20,7 +20,7 @@ from tasks.audit import (
 
 lengths = st.floats(1e-6, 1000) | st.sampled_from([0.0, 1.0, 2.0])
 distances = hnp.arrays(np.float64, st.integers(1, 30), elements=lengths)
-quick = settings(deadline=None, max_examples=60)
+quick = settings(deadline=None, max_examples=40)
 
 
 @quick

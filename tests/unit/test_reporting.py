@@ -1,6 +1,5 @@
 """Pages say what the models hold: escaped, complete, reproducible, and with no number where there is none."""
 
-import hashlib
 import math
 import re
 import sys
@@ -144,15 +143,15 @@ def test_ids_are_unique_and_links_inside_the_page_have_a_target(rendered: dict[s
         ) <= set(parsed.ids)
 
 
-def test_same_report_same_bytes(rendered: dict[str, str]) -> None:
+def test_same_report_same_bytes_in_another_process(rendered: dict[str, str]) -> None:
     assert pages() == rendered
     script = (
-        "import hashlib; from tests import factories; from tasks.reporting import audit_html;"
-        "print(hashlib.sha256(audit_html(factories.audit_report()).encode()).hexdigest())"
+        "import sys; from schemas.audit import AuditReport; from tasks.reporting import audit_html;"
+        "sys.stdout.buffer.write(audit_html(AuditReport.model_validate_json(sys.stdin.buffer.read())).encode())"
     )
-
-    other = run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert other.stdout.strip() == hashlib.sha256(rendered["audit"].encode()).hexdigest()
+    written = factories.audit_report().model_dump_json().encode()
+    other = run([sys.executable, "-c", script], input=written, capture_output=True, check=True)
+    assert other.stdout.decode() == rendered["audit"]
 
 
 def test_a_report_from_its_json_gives_the_same_page(rendered: dict[str, str]) -> None:
@@ -334,6 +333,20 @@ def test_every_figure_has_a_text_alternative_and_a_reading(rendered: dict[str, s
         assert reading[1].split("&")[0] in figure.split("</desc>")[0]
 
 
+def test_expectations_that_found_nothing_share_a_row() -> None:
+    def check(column: str | None, success: bool, unexpected: int | None) -> ValidationCheck:
+        return ValidationCheck(
+            expectation="expect_in_range", column=column, success=success, element_count=10, unexpected_count=unexpected
+        )
+
+    checks = [check("a", True, 0), check("b", True, 0), check("clipped", True, 3), check("broken", False, 4)]
+    validation = ValidationOutcome(rows=10, checks=checks, clipped={})
+    text = Page(audit_html(factories.audit_report(validation=validation))).text
+    one_by_one = "expect in range clipped met 10 3 expect in range broken not met 10 4"
+    assert f"{one_by_one} expect in range 2 columns met 20 0" in text
+    assert "No value was clipped" in text
+
+
 # --- words --------------------------------------------------------------------------------------------------------
 
 
@@ -453,6 +466,11 @@ def test_rounding_to_what_the_interval_supports(values: tuple[float, float, floa
     assert n.interval_range(interval(*values)) == ends
 
 
+def test_rounding_does_not_hide_the_side_of_a_coin_toss() -> None:
+    assert n.interval_range(interval(0.54, 0.5049, 0.57), 0.5) == "0.504 to 0.570"
+    assert n.interval_range(interval(0.54, 0.52, 0.57), 0.5) == "0.52 to 0.57"
+
+
 def test_small_shares_are_not_zero_and_large_ones_not_all() -> None:
     assert [n.percent(s).replace(n.NBSP, " ") for s in (0, 0.001, 0.25, 0.999, 1)] == [
         "0 %",
@@ -476,7 +494,7 @@ def test_names_in_figures_are_short_and_on_one_line(name: str) -> None:
 
 
 def test_index_lists_by_data_set_and_newest_first() -> None:
-    reports = [
+    reports: list[AuditReport | ReportSummary] = [
         factories.audit_report(release_id="old", created_at=factories.WHEN.replace(year=2025)),
         factories.audit_report(release_id="other", dataset="adult"),
         ReportSummary.of(factories.audit_report(release_id="new")),
