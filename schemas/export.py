@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel
 
@@ -15,7 +16,7 @@ PUBLISHED: dict[str, type[BaseModel]] = {"spec": ReleaseSpec, "manifest": Manife
 
 def json_schema(name: str) -> str:
     """The JSON Schema of one published model, as text."""
-    mode = "validation" if name == "spec" else "serialization"
+    mode: Literal["validation", "serialization"] = "validation" if name == "spec" else "serialization"
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     return json.dumps(schema | PUBLISHED[name].model_json_schema(mode=mode), indent=2, ensure_ascii=False) + "\n"
 

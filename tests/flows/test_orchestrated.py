@@ -182,7 +182,8 @@ def test_served_specs_are_triggered_by_rest_with_a_checked_form(
 def test_no_flow_or_task_of_ours_persists_results() -> None:
     from flows import release as flows
 
-    for flow in [flows.propose, flows.publish, flows.release]:
+    every: list[Any] = [flows.propose, flows.publish, flows.release]
+    for flow in every:
         assert flow.persist_result is False and flow.retries == 0 and flow.log_prints is False
 
 
@@ -200,7 +201,7 @@ def test_every_step_runs_as_a_task_that_persists_and_caches_nothing(monkeypatch:
 
     monkeypatch.setattr(flows, "task", recorded)
     with pytest.raises(KeyError):
-        flows.run_as_task(Step(lambda: None, "Anything"), (), {})
+        flows.run_as_task(Step(int, "Anything"), (), {})
     assert made[0]["persist_result"] is False and made[0]["cache_policy"] is NO_CACHE and made[0]["retries"] == 0
 
 
