@@ -11,7 +11,7 @@ import numpy as np
 from schemas.errors import ApprovalPending, FabricaError, RequestRefused
 from schemas.release import Candidate, Publication
 from schemas.spec import ReleaseSpec
-from tasks.accounting import cell_noise
+from tasks.accounting import mechanism_of
 from tasks.decode import decode
 from tasks.encode import choose_control_rows, encode
 from tasks.evaluate import attack, train, training_sets, utility
@@ -56,7 +56,7 @@ def propose(spec_path: Path, release_id: str, bits: BitSource | None = None) -> 
     spec = read_spec(spec_path)
     refuse_uncovered(spec)
     workspace = Workspace.find(spec_path)
-    ledger = Ledger(workspace.ledger_path)
+    ledger = Ledger.of(workspace.ledger_path)
     staging = Staging(workspace, spec.dataset, release_id)
     if workspace.release(spec.dataset, release_id).exists() and not staging.folder.exists():
         raise RequestRefused(f"release {spec.dataset}/{release_id} is published already; use another release id")
@@ -79,10 +79,11 @@ def _make_candidate(
     spec: ReleaseSpec, spec_path: Path, staging: Staging, ledger: Ledger, bits: BitSource | None
 ) -> Candidate:
     source_path = project_root(spec_path) / spec.source.path
+    mechanism = mechanism_of(spec)
     with timed() as times:
         # confidential side
         source = ingest(source_path, spec.table)
-        validation = validate(source, spec.table, source_path.name)
+        validation = validate(source, spec.table, source_path.name, labels_public=spec.privacy.labels_public)
         staging.start(spec, source.sha256)
         controls = staging.control_rows()
         if controls is None:
@@ -90,17 +91,17 @@ def _make_candidate(
                 source.frame[spec.table.label],
                 spec.evaluation.control_fraction,
                 np.random.default_rng(int.from_bytes(os.urandom(16))),
+                by_class=spec.privacy.labels_public,
             )
             controls = staging.keep_control_rows(drawn)
         encoded = encode(source, spec.table, controls)
-        noise = cell_noise(spec.privacy, len(spec.table.features))
-        entry = reserve(ledger, spec, staging.release_id, noise, encoded.members.lattice.size)
+        entry = reserve(ledger, spec, staging.release_id, mechanism, encoded.members.lattice.size)
 
         # the border
         noise_added = staging.noise_added()
         if noise_added is None:
             noise_added = staging.keep_noise_added(
-                perturb(encoded.members, noise, OperatingSystemBits() if bits is None else bits)
+                perturb(encoded.members, mechanism, OperatingSystemBits() if bits is None else bits)
             )
 
         # released side
@@ -110,7 +111,7 @@ def _make_candidate(
             thresholds = paper_thresholds(encoded.members, sharded, spec.fabrication.components)
         fabricated = fabricate(sharded, spec.fabrication, thresholds)
         released = decode(fabricated, spec.table)
-        manifest = stage(staging, spec, released, noise, noise_added, fabricated, entry)
+        manifest = stage(staging, spec, released, mechanism, noise_added, fabricated, entry)
 
         # evaluation: confidential, for the internal report
         sets = training_sets(encoded, noise_added, released, spec.table)
@@ -121,7 +122,7 @@ def _make_candidate(
         write_report(
             staging,
             manifest,
-            noise,
+            mechanism,
             sets,
             notes,
             source.sha256,
@@ -186,7 +187,7 @@ def publish(spec_path: Path, release_id: str, digest: str) -> Publication:
     workspace = Workspace.find(spec_path)
     staging = Staging(workspace, spec.dataset, release_id)
     with workspace.locked(spec.dataset, release_id):
-        candidate = publish_candidate(staging, spec, digest, Ledger(workspace.ledger_path))
+        candidate = publish_candidate(staging, spec, digest, Ledger.of(workspace.ledger_path))
         staging.discard()
     report = workspace.report(spec.dataset, release_id)
     write_index(workspace.reports)

@@ -7,8 +7,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from schemas.guarantee import ComparedMechanism
 from schemas.ledger import Balance, LedgerEntry
-from schemas.plan import Plan
+from schemas.plan import Plan, PlannedColumn
 from schemas.release import Publication
 
 _MOST_COLUMNS_SHOWN = 12
@@ -93,10 +94,13 @@ class Terminal:
         self.out.print(
             f"data set     {plan.dataset} ({len(plan.columns)} features, label `{plan.label}`)", markup=False
         )
-        self.out.print(f"mechanism    {law.name}, chosen from: {', '.join(law.chosen_from)}", markup=False)
-        self.out.print(
-            f"noise        typically {law.expected_magnitude:.3g} of a column's range in each cell, before smoothing"
-        )
+        self.out.print(f"mechanism    {law.name}", markup=False)
+        if law.expected_magnitude is None:
+            self.out.print("noise        on class sizes, means and covariances; rows are drawn from these")
+        else:
+            self.out.print(
+                f"noise        typically {law.expected_magnitude:.3g} of a column's range in each cell, before smoothing"
+            )
         self.out.print(f"guarantee    {plan.guarantee.element.sentence()}", markup=False)
         self.out.print(f"             {plan.guarantee.element.proof}", markup=False)
         self.out.print(f"             {plan.guarantee.record.sentence()}", markup=False)
@@ -117,12 +121,14 @@ class Terminal:
         self.show_rows(
             ["column", "type", "bounds", "typical error of a cell"],
             [
-                [c.name, c.type, f"{c.bounds[0]:g} to {c.bounds[1]:g}", f"{c.expected_error:.3g} {c.unit}".strip()]
+                [c.name, c.type, f"{c.bounds[0]:g} to {c.bounds[1]:g}", _error(c)]
                 for c in plan.columns[:_MOST_COLUMNS_SHOWN]
             ],
         )
         if len(plan.columns) > _MOST_COLUMNS_SHOWN:
             self.out.print(f"and {len(plan.columns) - _MOST_COLUMNS_SHOWN} more columns (all of them with --json)")
+        if len(law.compared) > 1:
+            self.show_rows(["compared", "typical noise", ""], [_compared(row, law.name) for row in law.compared])
         for warning in plan.warnings:
             self.out.print(f"warning      {warning}", markup=False)
 
@@ -138,7 +144,7 @@ class Terminal:
                     b.dataset,
                     f"{b.budget.epsilon:g}",
                     f"{b.budget.delta:g}",
-                    f"{b.spent_epsilon:.6g}",
+                    "none" if b.spent_epsilon is None else f"{b.spent_epsilon:.6g}",
                     f"{b.spent_delta:.3g}",
                     f"{b.remaining_epsilon:.6g}",
                     f"{b.remaining_delta:.3g}",
@@ -169,3 +175,12 @@ class Terminal:
         for row in [header, *rows]:
             line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             self.out.print(line.rstrip(), markup=False)
+
+
+def _error(column: PlannedColumn) -> str:
+    return "" if column.expected_error is None else f"{column.expected_error:.3g} {column.unit}".strip()
+
+
+def _compared(row: ComparedMechanism, chosen: str) -> list[str]:
+    size = row.reason if row.expected_magnitude is None else f"{row.expected_magnitude:.5g} of the range"
+    return [row.name, size, "taken" if row.name == chosen else ""]

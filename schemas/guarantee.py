@@ -5,10 +5,16 @@ from typing import Literal
 from pydantic import Field
 
 from schemas.base import Model
+from schemas.events import Event
 from schemas.spec import Unit
 
 ELEMENT_PROOF = "exact: hockey-stick divergence of the discrete noise law on the lattice"
 BASIC_COMPOSITION_PROOF = "basic composition over the cells of a row (valid, not tight)"
+TIGHT_COMPOSITION_PROOF = "tight composition over a row: privacy-loss distributions of the discrete laws, rounded up"
+GAUSSIAN_PROOF = "Gaussian releases composed as one (Gaussian differential privacy), analytic delta"
+PART_OF_RECORD_PROOF = "one cell is part of a record, so the record's guarantee covers it"
+
+LabelRule = Literal["public", "covered", "randomized_response"]
 
 
 class Guarantee(Model):
@@ -16,26 +22,32 @@ class Guarantee(Model):
 
     unit: Unit
     """What may differ between two adjacent tables: one cell, or one whole row."""
-    epsilon: float = Field(gt=0)
+    epsilon: float = Field(ge=0)
     delta: float = Field(ge=0)
     """Below 1 for a meaningful guarantee; basic composition may reach 1, which is then no guarantee."""
     distance: float = Field(gt=0, le=1)
     """How far a cell may move between adjacent tables, in scaled units (the whole range is 1)."""
     neighbouring: Literal["replace_one_cell", "replace_one_record"]
     """Rows are replaced, never added or removed, so the row count is public."""
-    labels: Literal["public"]
-    """Labels are released unchanged and are the same in adjacent tables."""
+    labels: LabelRule
+    """`public`: labels are the same in adjacent tables. `covered`: a record's label may differ as well.
+    `randomized_response`: the same, by noise of the label's own, which is composed in."""
     proof: str
     """How the numbers were obtained."""
 
     def sentence(self) -> str:
         """The guarantee in one plain sentence."""
-        moved = "one cell" if self.unit == "element" else "all feature values of one record"
         reach = "its whole range" if self.distance == 1 else f"{self.distance:g} of its range"
-        each = "" if self.unit == "element" else " each"
+        if self.unit == "element":
+            changed = f"one cell by up to {reach}"
+        elif self.labels == "public":
+            changed = f"all feature values of one record each by up to {reach}"
+        else:
+            changed = "one whole record, its label included,"
+        public = "labels and row count are public" if self.labels == "public" else "the row count is public"
         return (
-            f"{self.unit} level: changing {moved}{each} by up to {reach} changes the probability of any outcome by "
-            f"at most a factor e^{self.epsilon:.6g} plus {self.delta:.3g} (labels and row count are public)"
+            f"{self.unit} level: changing {changed} changes the probability of any outcome by at most a factor "
+            f"e^{self.epsilon:.6g} plus {self.delta:.3g} ({public})"
         )
 
 
@@ -46,16 +58,29 @@ class Guarantees(Model):
     record: Guarantee
 
 
-class MechanismRecord(Model):
-    """The mechanism that was (or would be) run, per cell."""
+class ComparedMechanism(Model):
+    """One row of the comparison that `mechanism: optimal` decides by."""
 
     name: str
-    chosen_from: list[str]
-    """The mechanisms that were compared for the smallest expected magnitude."""
-    parameters: dict[str, float | int]
-    """Of the discrete law: epsilon and delta per cell, lattice spacing, sensitivity in lattice steps, and an upper
-    bound of the total variation distance between the law and what the sampler draws, per cell."""
-    expected_magnitude: float = Field(ge=0)
-    """E|v| per cell in scaled units."""
+    expected_magnitude: float | None = Field(ge=0)
+    """E|v| per cell in scaled units; `null` where the mechanism has no law for the guarantee."""
+    reason: str = ""
+    """Why it has none."""
+
+
+class MechanismRecord(Model):
+    """The mechanism that was (or would be) run."""
+
+    name: str
+    compared: list[ComparedMechanism]
+    """The mechanisms that were compared for the smallest expected magnitude; the one itself if it was named."""
+    parameters: dict[str, float | int | bool | list[float] | list[int]]
+    """Public numbers: for cell noise those of the discrete law, in lattice steps, with the lattice spacing and an upper
+    bound of the total variation distance between the law and what the sampler draws; for private moments those of the
+    releases."""
+    expected_magnitude: float | None = Field(ge=0)
+    """E|v| per cell in scaled units; `null` for private moments, which put no noise on cells."""
     expected_unperturbed_cells: float | None = Field(ge=0)
-    """Cells x delta: how many cells are expected to get no noise by the law's atom; `null` before rows are known."""
+    """How many cells are expected to get no noise by the law's atom; `null` before the number of rows is known."""
+    events: list[Event]
+    """What was run on one record, as the ledger charges it."""

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from schemas.base import Model
+from schemas.events import Event
 from schemas.spec import Budget
 
 EntryKind = Literal["budget", "reserve", "commit", "void"]
@@ -18,24 +19,31 @@ class LedgerEntry(Model):
     dataset: str
     kind: EntryKind
     """`budget` sets a data set's budget, `reserve` charges a release, `commit` marks it published, `void` takes a
-    charge back when provably no noise was kept."""
+    charge back because provably no noise was kept."""
     release_id: str | None
     epsilon: float
     delta: float
-    """Record level: the budget of a `budget` entry, the charge of the others."""
+    """Record level: the budget of a `budget` entry, the charge's stated guarantee of the others."""
+    events: list[Event] = Field(default_factory=list)
+    """What a `reserve` entry charges for; the budget is checked against the composition of these."""
+    reason: str = ""
+    """Why a steward set a budget or voided a charge."""
     at: datetime
     previous_hash: str
     hash: str
 
 
 class Balance(Model):
-    """What a data set's budget is, and what is left of it by basic composition."""
+    """What a data set's budget is, and what is left of it, by tight composition of everything charged."""
 
     dataset: str
     budget: Budget
-    spent_epsilon: float
+    spent_epsilon: float | None
+    """Epsilon of everything charged, at the budget's delta; `null` if no epsilon goes with that delta."""
     spent_delta: float
+    """Delta of everything charged, at the budget's epsilon."""
     remaining_epsilon: float
+    """Budget less spent. Composition is not a sum: a release of somewhat more may fit."""
     remaining_delta: float
     releases: int
-    """Releases charged, published or not."""
+    """Releases charged, published or not, without the voided ones."""

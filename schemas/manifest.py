@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from schemas.base import Model
-from schemas.guarantee import Guarantees, MechanismRecord
+from schemas.guarantee import Guarantees, LabelRule, MechanismRecord
 from schemas.spec import DATASET_PATTERN, ReleaseId
 
 Randomness = Literal["os-csprng", "seeded (not private)"]
@@ -74,7 +74,8 @@ class Manifest(Model):
     guarantee: Guarantees
     mechanism: MechanismRecord
     fabrication: FabricationRecord
-    labels: Literal["public"]
+    labels: LabelRule
+    """Whether labels were released as they are, are covered by the mechanism, or went through randomised response."""
     randomness: Randomness
     uncovered: list[str]
     """What the guarantee does not cover; empty where it covers the whole release."""

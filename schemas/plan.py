@@ -12,8 +12,9 @@ class PlannedColumn(Model):
     type: str
     bounds: tuple[float, float]
     unit: str
-    expected_error: float
-    """E|v| in the column's own unit: what the noise typically changes a cell by, before smoothing."""
+    expected_error: float | None
+    """E|v| in the column's own unit: what the noise typically changes a cell by, before smoothing; `null` for private
+    moments, which put no noise on cells."""
 
 
 class Plan(Model):
@@ -28,7 +29,7 @@ class Plan(Model):
     balance: Balance
     fits_budget: bool
     releases_left: int
-    """How many more releases of this spec fit the budget."""
+    """How many more releases of this spec fit the budget, 1000 at most."""
     unperturbed_cells_per_row: float
     rows_before_warning: int | None
     """Member rows from which more than 0.1 cells are expected without noise; `null` for delta = 0."""

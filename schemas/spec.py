@@ -17,10 +17,11 @@ DATASET_PATTERN = r"^[a-z0-9-]+$"
 RELEASE_ID_PATTERN = r"^[a-z0-9][a-z0-9-]{0,63}$"
 
 Unit = Literal["element", "record"]
-MechanismName = Literal["optimal", "dirac-laplace"]
+CellMechanismName = Literal[
+    "optimal", "dirac-laplace", "staircase", "dirac-staircase", "truncated-laplace", "gaussian", "lattice-optimal"
+]
+MechanismName = CellMechanismName | Literal["private-moments"]
 ClassifierName = Literal["kahm", "nearest-neighbour", "logistic"]
-
-_PLANNED_MECHANISMS = {"staircase", "truncated-laplace", "gaussian", "private-moments", "lattice-optimal"}
 
 
 class Source(Model):
@@ -44,6 +45,19 @@ class Budget(Model):
     delta: Number = Field(ge=0, lt=1)
 
 
+class LabelEpsilon(Model):
+    """How strongly labels are protected."""
+
+    epsilon: Number = Field(gt=0)
+    """A label stays with e^epsilon times the probability of every single other one."""
+
+
+class RandomizedResponse(Model):
+    """Labels by randomised response."""
+
+    randomized_response: LabelEpsilon
+
+
 class Privacy(Model):
     """The guarantee asked for, and how it is bought."""
 
@@ -54,34 +68,48 @@ class Privacy(Model):
     distance: Number = Field(default=1.0, gt=0, le=1)
     """How far one cell may move between adjacent tables, in scaled units; only for `unit: element`."""
     mechanism: MechanismName = "optimal"
-    """`optimal` takes the available mechanism with the smallest expected magnitude of noise."""
-    labels: Literal["public"] = "public"
-    """Labels are released as they are."""
+    """Noise on every cell: one law by name, or `optimal`, the one with the smallest expected magnitude. Or
+    `private-moments`, for `unit: record`: rows drawn from noisy moments, which covers the labels as well."""
+    labels: Literal["public"] | RandomizedResponse = "public"
+    """`public`: labels are released as they are. `{randomized_response: {epsilon: E}}`: each label is replaced at
+    random, with a guarantee of its own. With `private-moments` labels are covered in any case."""
     budget: Budget
     allow_unperturbed_cells: StrictBool = False
     """Accept that more than one cell is expected to get no noise at all."""
     allow_uncovered: StrictBool = False
     """Accept a release that the guarantee does not cover (the paper's stop rule)."""
 
-    @field_validator("mechanism", mode="before")
-    @classmethod
-    def _mechanism_available(cls, mechanism: Any) -> Any:
-        if isinstance(mechanism, str) and mechanism in _PLANNED_MECHANISMS:
-            raise ValueError(f"mechanism {mechanism} is not available in this version; use optimal or dirac-laplace")
-        return mechanism
-
     @field_validator("labels", mode="before")
     @classmethod
-    def _labels_available(cls, labels: Any) -> Any:
+    def _one_label_rule(cls, labels: Any) -> Any:
+        if labels == "public" or isinstance(labels, RandomizedResponse):
+            return labels
         if isinstance(labels, dict) and set(labels) == {"randomized_response"}:
-            raise ValueError("randomized_response is not available in this version; use labels: public")
-        return labels
+            return RandomizedResponse(**labels)
+        raise ValueError("labels must be `public` or {randomized_response: {epsilon: E}}")
 
     @model_validator(mode="after")
-    def _distance_is_for_elements(self) -> Self:
+    def _fits_together(self) -> Self:
         if self.unit == "record" and self.distance != 1.0:
             raise ValueError("distance is only for unit: element; a whole row may change by the full range")
+        if self.mechanism in {"gaussian", "truncated-laplace", "private-moments"} and self.delta == 0:
+            raise ValueError(f"mechanism {self.mechanism} needs delta above 0")
+        if self.mechanism == "private-moments":
+            if self.unit != "record":
+                raise ValueError("mechanism private-moments protects whole rows; it needs unit: record")
+            if self.labels != "public":
+                raise ValueError("mechanism private-moments covers the labels already; leave labels out")
         return self
+
+    @property
+    def label_epsilon(self) -> float | None:
+        """Epsilon of randomised response on the labels, if that is asked for."""
+        return None if self.labels == "public" else self.labels.randomized_response.epsilon
+
+    @property
+    def labels_public(self) -> bool:
+        """Whether labels are released as they are."""
+        return self.labels == "public" and self.mechanism != "private-moments"
 
 
 class Steps(Model):

@@ -62,26 +62,30 @@ def to_lattice(values: FloatArray, column: NumericColumn | IntegerColumn) -> Int
     return np.floor(scaled * LATTICE_STEPS + 0.5).astype(np.int64)
 
 
-def choose_control_rows(labels: pd.Series, fraction: float, random: np.random.Generator) -> IntArray:
-    """Positions of the control rows: a random share of each class, at least one and leaving at least two.
-
-    The number a class gives depends on the labels only, and labels are public.
+def choose_control_rows(labels: pd.Series, fraction: float, random: np.random.Generator, *, by_class: bool) -> IntArray:
+    """Positions of the control rows, drawn at random.
 
     Parameters
     ----------
     labels : Series
-        The label of each row; every class that occurs has at least three rows.
+        The label of each row; at least three rows, and with `by_class` at least three of every class that occurs.
     fraction : float
         Share of control rows, in (0, 1).
     random : Generator
         Who is chosen; it has no part in the guarantee.
+    by_class : bool
+        Draw that share of each class. Only where labels are public: then how many rows of each class are members
+        depends on nothing confidential. Otherwise the labels are not looked at, so that tables that differ in one row
+        have members that differ in at most one row, and their number is public.
 
     Returns
     -------
     ndarray of int64, sorted
+        At least one row, leaving at least two, of each class with `by_class`, else altogether.
     """
+    groups = pd.Series(np.arange(len(labels))).groupby(labels.to_numpy() if by_class else np.zeros(len(labels)))
     chosen = []
-    for _, positions in sorted(pd.Series(np.arange(len(labels))).groupby(labels.to_numpy()).groups.items()):
+    for _, positions in sorted(groups.groups.items()):
         count = min(max(round(fraction * len(positions)), 1), len(positions) - 2)
         chosen.append(random.choice(np.asarray(positions, dtype=np.int64), size=count, replace=False))
     return np.sort(np.concatenate(chosen))

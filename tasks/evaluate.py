@@ -16,49 +16,60 @@ from tasks.tables import FloatArray, IntArray, NoiseAddedTable
 
 LARGEST_KAHM_CLASS = 1000
 """Rows of one class that an evaluation's KAHM is trained on at most; its cost is cubic in them."""
+_ORDER_SEED = 20240513
+"""Public: in which order rows are taken until a class is full."""
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingSets:
-    """The same rows as they are confidentially, noise-added and fabricated, in scaled units.
+    """Equally many confidential, noise-added and fabricated rows, in scaled units. Rows of two kinds are not paired.
 
     Attributes
     ----------
     features : dict from "real", "noise-added" and "fabricated" to ndarray of float64, shape (n_rows, n_features)
-    labels : ndarray of int64, shape (n_rows,)
+    labels : dict from the same to ndarray of int64, shape (n_rows,)
     rows_left_out : int
-        Members that are in no training set, because their class has more rows than a KAHM is trained on.
+        Rows of each kind that are in no training set, because a class has more than a KAHM is trained on.
     """
 
     features: dict[TrainedOn, FloatArray]
-    labels: IntArray
+    labels: dict[TrainedOn, IntArray]
     rows_left_out: int
 
 
 def training_sets(
     encoded: EncodedSource, noise_added: NoiseAddedTable, released: pd.DataFrame, table: TableSchema
 ) -> TrainingSets:
-    """Members, their noise-added rows and the released rows, at most `LARGEST_KAHM_CLASS` of each class.
+    """As many members, noise-added rows and released rows as leave no class of any kind above `LARGEST_KAHM_CLASS`.
 
     The fabricated rows are encoded again from the released data, so that what is measured is what analysts get,
     rounding and clipping included.
     """
-    fabricated = np.column_stack(
-        [to_lattice(released[name].to_numpy(np.float64), column) for name, column in table.features.items()]
-    )
-    labels = encoded.members.labels
-    kept = np.sort(
-        np.concatenate([np.flatnonzero(labels == label)[:LARGEST_KAHM_CLASS] for label in np.unique(labels)])
-    )
+    codes = {category: code for code, category in enumerate(table.label_column.categories)}
+    lattice = [to_lattice(released[name].to_numpy(np.float64), column) for name, column in table.features.items()]
+    features: dict[TrainedOn, FloatArray] = {
+        "real": encoded.members.scaled,
+        "noise-added": noise_added.scaled,
+        "fabricated": np.column_stack(lattice).astype(np.float64) * SPACING,
+    }
+    labels: dict[TrainedOn, IntArray] = {
+        "real": encoded.members.labels,
+        "noise-added": noise_added.labels,
+        "fabricated": np.asarray(released[table.label].map(codes), dtype=np.int64),
+    }
+    n_rows = len(encoded.members.labels)
+    order = np.random.default_rng(_ORDER_SEED).permutation(n_rows)
+    kept = np.sort(order[: min(_rows_before_a_class_is_full(own[order]) for own in labels.values())])
     return TrainingSets(
-        features={
-            "real": encoded.members.scaled[kept],
-            "noise-added": noise_added.scaled[kept],
-            "fabricated": fabricated[kept] * SPACING,
-        },
-        labels=labels[kept],
-        rows_left_out=len(labels) - len(kept),
+        features={kind: rows[kept] for kind, rows in features.items()},
+        labels={kind: own[kept] for kind, own in labels.items()},
+        rows_left_out=n_rows - len(kept),
     )
+
+
+def _rows_before_a_class_is_full(labels: IntArray) -> int:
+    overflows = [np.flatnonzero(labels == label)[LARGEST_KAHM_CLASS:] for label in np.unique(labels)]
+    return min((int(rows[0]) for rows in overflows if rows.size), default=len(labels))
 
 
 @step("Train classifiers")
@@ -71,7 +82,7 @@ def train(sets: TrainingSets, encoded: EncodedSource, spec: ReleaseSpec, notes: 
 
     with threadpool_limits(1):
         return compare_classifiers(
-            {kind: (features, sets.labels) for kind, features in sets.features.items()},
+            {kind: (features, sets.labels[kind]) for kind, features in sets.features.items()},
             encoded.controls.scaled,
             encoded.controls.labels,
             spec.evaluation.classifiers,
@@ -90,7 +101,7 @@ def attack(sets: TrainingSets, encoded: EncodedSource, spec: ReleaseSpec) -> Mem
     attacks = []
     with threadpool_limits(1):
         for kind, features in sets.features.items():
-            classifier = KAHMClassifier(spec.fabrication.components).fit(features, sets.labels)
+            classifier = KAHMClassifier(spec.fabrication.components).fit(features, sets.labels[kind])
             attacks.append(
                 membership_attack(
                     classifier.distances(members).min(axis=1),

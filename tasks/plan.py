@@ -4,9 +4,8 @@ import math
 
 from schemas.plan import Plan, PlannedColumn
 from schemas.spec import ReleaseSpec
-from tasks.accounting import CellNoise, cell_noise
+from tasks.accounting import Mechanism, mechanism_of
 from tasks.ledger import Ledger
-from tasks.ledger.ledger import fits
 from tasks.read_spec import spec_sha256
 
 WARN_UNPERTURBED_CELLS = 0.1
@@ -20,23 +19,18 @@ def make_plan(spec: ReleaseSpec, ledger: Ledger) -> Plan:
 
     Reads the ledger, never the source.
     """
-    noise = cell_noise(spec.privacy, len(spec.table.features))
-    record = noise.record(cells=None)
-    charge = noise.guarantees.record
+    mechanism = mechanism_of(spec)
+    record = mechanism.record(cells=None)
     balance = ledger.balance(spec.dataset, spec.privacy.budget)
-    fits_budget = fits(balance, charge)
-    left = min(
-        balance.remaining_epsilon / charge.epsilon,
-        balance.remaining_delta / charge.delta if charge.delta else math.inf,
-    )
-    per_row = noise.law.delta * len(spec.table.features)
-    warnings = guarantee_warnings(noise)
+    left = ledger.releases_left(spec.dataset, mechanism.events, spec.privacy.budget)
+    per_row = mechanism.unperturbed_share * len(spec.table.features)
+    warnings = guarantee_warnings(mechanism)
     if balance.budget != spec.privacy.budget:
         warnings.append(
             f"the ledger holds another budget for {spec.dataset} (epsilon {balance.budget.epsilon:g}, delta "
             f"{balance.budget.delta:g}); the release will be refused until the spec says the same"
         )
-    if not fits_budget:
+    if left == 0:
         warnings.append("the release does not fit what is left of the budget; it will be refused")
     return Plan(
         dataset=spec.dataset,
@@ -47,16 +41,16 @@ def make_plan(spec: ReleaseSpec, ledger: Ledger) -> Plan:
                 type=column.type,
                 bounds=column.bounds,
                 unit=column.unit,
-                expected_error=record.expected_magnitude * (column.bounds[1] - column.bounds[0]),
+                expected_error=_in_own_unit(record.expected_magnitude, column.bounds),
             )
             for name, column in spec.table.features.items()
         ],
         label=spec.table.label,
         mechanism=record,
-        guarantee=noise.guarantees,
+        guarantee=mechanism.guarantees,
         balance=balance,
-        fits_budget=fits_budget,
-        releases_left=math.floor(left * (1 + 1e-9)),
+        fits_budget=left > 0,
+        releases_left=left,
         unperturbed_cells_per_row=per_row,
         rows_before_warning=math.floor(WARN_UNPERTURBED_CELLS / per_row) if per_row else None,
         rows_before_refusal=math.floor(REFUSE_UNPERTURBED_CELLS / per_row) if per_row else None,
@@ -65,9 +59,9 @@ def make_plan(spec: ReleaseSpec, ledger: Ledger) -> Plan:
     )
 
 
-def guarantee_warnings(noise: CellNoise) -> list[str]:
+def guarantee_warnings(mechanism: Mechanism) -> list[str]:
     """What a reader must know before trusting the guarantee's numbers."""
-    record = noise.guarantees.record
+    record = mechanism.guarantees.record
     warnings = []
     if record.epsilon > _WEAK_EPSILON or record.delta > _WEAK_DELTA:
         warnings.append(
@@ -77,9 +71,13 @@ def guarantee_warnings(noise: CellNoise) -> list[str]:
     return warnings
 
 
-def unperturbed_warning(cells: int, noise: CellNoise) -> str | None:
+def unperturbed_warning(cells: int, mechanism: Mechanism) -> str | None:
     """A warning if more than 0.1 cells are expected to get no noise at all."""
-    expected = cells * noise.law.delta
+    expected = cells * mechanism.unperturbed_share
     if expected <= WARN_UNPERTURBED_CELLS:
         return None
     return f"{expected:.3g} of {cells} cells are expected to get no noise at all (cells x delta)"
+
+
+def _in_own_unit(expected_magnitude: float | None, bounds: tuple[float, float]) -> float | None:
+    return None if expected_magnitude is None else expected_magnitude * (bounds[1] - bounds[0])

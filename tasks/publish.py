@@ -97,6 +97,7 @@ def check_charged(manifest: Manifest, entries: list[LedgerEntry]) -> LedgerEntry
                 and entry.release_id == manifest.release_id
                 and entry.dataset == manifest.dataset
                 and (entry.epsilon, entry.delta) == (charge.epsilon, charge.delta)
+                and entry.events == manifest.mechanism.events
             ):
                 return entry
     raise IntegrityFailed(

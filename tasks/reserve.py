@@ -3,7 +3,7 @@
 from schemas.errors import RequestRefused
 from schemas.ledger import LedgerEntry
 from schemas.spec import ReleaseSpec
-from tasks.accounting import CellNoise
+from tasks.accounting import Mechanism
 from tasks.ledger import Ledger
 from tasks.plan import REFUSE_UNPERTURBED_CELLS
 from tasks.step import step
@@ -24,7 +24,7 @@ def refuse_uncovered(spec: ReleaseSpec) -> None:
 
 
 @step("Reserve budget")
-def reserve(ledger: Ledger, spec: ReleaseSpec, release_id: str, noise: CellNoise, cells: int) -> LedgerEntry:
+def reserve(ledger: Ledger, spec: ReleaseSpec, release_id: str, mechanism: Mechanism, cells: int) -> LedgerEntry:
     """Charge the release at record level.
 
     Parameters
@@ -32,7 +32,7 @@ def reserve(ledger: Ledger, spec: ReleaseSpec, release_id: str, noise: CellNoise
     ledger : Ledger
     spec : ReleaseSpec
     release_id : str
-    noise : CellNoise
+    mechanism : CellNoise or Moments
     cells : int
         Number of cells that will be perturbed.
 
@@ -47,10 +47,11 @@ def reserve(ledger: Ledger, spec: ReleaseSpec, release_id: str, noise: CellNoise
     BudgetRefused
         The budget does not allow it.
     """
-    expected = cells * noise.law.delta
+    expected = cells * mechanism.unperturbed_share
     if expected > REFUSE_UNPERTURBED_CELLS and not spec.privacy.allow_unperturbed_cells:
         raise RequestRefused(
             f"{expected:.3g} of {cells} cells would be expected to get no noise at all (cells x delta); use a smaller "
             "delta, or accept it with `allow_unperturbed_cells: true` under privacy. Nothing was spent"
         )
-    return ledger.reserve(spec.dataset, release_id, noise.guarantees.record, spec.privacy.budget)
+    charge = mechanism.guarantees.record
+    return ledger.reserve(spec.dataset, release_id, charge, mechanism.events, spec.privacy.budget)

@@ -15,7 +15,7 @@ from schemas.ledger import LedgerEntry
 from schemas.manifest import FabricationRecord, LedgerReference, Manifest, ReleasedColumn, ReleasedFile
 from schemas.spec import ReleaseSpec
 from schemas.table import CategoricalColumn, DroppedColumn, TableSchema
-from tasks.accounting import CellNoise
+from tasks.accounting import Mechanism
 from tasks.files import CHECKSUMS, checksum_lines, sha256_file, write_whole
 from tasks.provenance import code_version
 from tasks.read_spec import spec_sha256
@@ -32,7 +32,7 @@ def stage(
     staging: Staging,
     spec: ReleaseSpec,
     data: pd.DataFrame,
-    noise: CellNoise,
+    mechanism: Mechanism,
     noise_added: NoiseAddedTable,
     fabricated: FabricatedTable,
     entry: LedgerEntry,
@@ -45,7 +45,7 @@ def stage(
     spec : ReleaseSpec
     data : DataFrame
         The decoded fabricated data.
-    noise : CellNoise
+    mechanism : CellNoise or Moments
     noise_added : NoiseAddedTable
     fabricated : FabricatedTable
     entry : LedgerEntry
@@ -61,7 +61,7 @@ def stage(
     folder = staging.release
     (folder / "data").mkdir(parents=True, exist_ok=True)
     columns = released_columns(spec.table)
-    files = _write_parts(folder, data, staging, noise.guarantees)
+    files = _write_parts(folder, data, staging, mechanism.guarantees)
     write_whole(folder / "datapackage.json", _pretty(_data_package(spec, columns, files)))
     files.append(_released_file(folder, "datapackage.json"))
     manifest = Manifest(
@@ -73,10 +73,10 @@ def stage(
         code_version=code_version(),
         rows=len(data),
         columns=columns,
-        guarantee=noise.guarantees,
-        mechanism=noise.record(noise_added.lattice.size),
+        guarantee=mechanism.guarantees,
+        mechanism=mechanism.record(noise_added.lattice.size),
         fabrication=fabrication_record(spec, fabricated),
-        labels=spec.privacy.labels,
+        labels=mechanism.guarantees.record.labels,
         randomness=noise_added.randomness,
         uncovered=spec.uncovered,
         ledger_entry=LedgerReference(sequence=entry.sequence, hash=entry.hash),

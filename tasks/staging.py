@@ -127,6 +127,20 @@ class Staging:
         write_whole(self.folder / "noise_added.npz", content.getvalue())
         return table
 
+    def require_no_noise_kept(self) -> None:
+        """Refuse unless provably no noise of this release was kept: neither here, whole or cut off, nor published.
+
+        Raises
+        ------
+        RequestRefused
+        """
+        kept = [*self.folder.glob("*noise_added*"), self.release, self.workspace.release(self.dataset, self.release_id)]
+        if any(path.exists() for path in kept):
+            raise RequestRefused(
+                f"release {self.dataset}/{self.release_id}: noise-added data of it were kept, so its charge stays; "
+                f"finish it with --release-id {self.release_id}"
+            )
+
     def candidate(self) -> Candidate | None:
         """The staged candidate, once it is complete."""
         path = self.folder / "candidate.json"

@@ -29,7 +29,9 @@ _RESULT_FORMAT = {
 
 
 @step("Validate source")
-def validate(source: SourceTable, table: TableSchema, file_name: str) -> ValidationOutcome:
+def validate(
+    source: SourceTable, table: TableSchema, file_name: str, *, labels_public: bool = True
+) -> ValidationOutcome:
     """Check the source against the suite built from its declaration.
 
     Parameters
@@ -38,6 +40,8 @@ def validate(source: SourceTable, table: TableSchema, file_name: str) -> Validat
     table : TableSchema
     file_name : str
         How error texts call the source.
+    labels_public : bool, default=True
+        Only then every class that occurs must have some rows; else the labels decide nothing.
 
     Returns
     -------
@@ -60,7 +64,10 @@ def validate(source: SourceTable, table: TableSchema, file_name: str) -> Validat
                 clipped[check.column] = check.unexpected_count or 0
                 continue
         faults.append(f"{file_name}: {_fault(check, table)}")
-    faults += [f"{file_name}: {fault}" for fault in _small_classes(source.frame[table.label], table)]
+    if labels_public:
+        faults += [f"{file_name}: {fault}" for fault in _small_classes(source.frame[table.label], table)]
+    elif len(source.frame) < SMALLEST_CLASS:
+        faults.append(f"{file_name}: has {len(source.frame)} row(s), at least {SMALLEST_CLASS} are needed")
     if faults:
         raise ValidationFailed("\n".join(faults))
     if clipped:

@@ -11,7 +11,7 @@ from schemas.errors import IntegrityFailed, RequestRefused
 from schemas.guarantee import Guarantees
 from schemas.manifest import Manifest
 from schemas.spec import ReleaseSpec
-from tasks.accounting import cell_noise
+from tasks.accounting import mechanism_of
 from tasks.files import CHECKSUMS, checksum_lines
 from tasks.ledger import Ledger
 from tasks.publish import check_charged
@@ -66,10 +66,9 @@ def verify(folder: Path, ledger: Ledger) -> list[VerifiedCheck]:
             "Parquet columns, types, rows, domains and metadata are the manifest's",
         ]
     ]
-    if not ledger.path.exists():
-        outcome = f"not checked: there is no ledger at {ledger.path}"
+    if not ledger.exists():
+        outcome = f"not checked: there is no ledger at {ledger.name}"
     else:
-        ledger.verify()
         check_charged(manifest, ledger.entries(manifest.dataset))
         outcome = "passed"
     return [*checks, VerifiedCheck(check="the ledger is unbroken and charges this release", outcome=outcome)]
@@ -112,10 +111,10 @@ def _verify_claims(folder: Path, manifest: Manifest) -> None:
         raise IntegrityFailed(f"{path}: the spec is not the one its digest was made of")
     if (spec.dataset, spec.uncovered) != (manifest.dataset, manifest.uncovered):
         raise IntegrityFailed(f"{path}: data set or uncovered parts are not those of its spec")
-    noise = cell_noise(spec.privacy, len(spec.table.features))
-    if noise.guarantees != manifest.guarantee:
+    mechanism = mechanism_of(spec)
+    if mechanism.guarantees != manifest.guarantee:
         raise IntegrityFailed(f"{path}: the guarantee does not follow from its spec")
-    if noise.record(manifest.rows * len(spec.table.features)) != manifest.mechanism:
+    if mechanism.record(manifest.rows * len(spec.table.features)) != manifest.mechanism:
         raise IntegrityFailed(f"{path}: the mechanism does not follow from its spec")
     for file in manifest.files:
         if not (folder / file.path).is_file() or (folder / file.path).stat().st_size != file.bytes:

@@ -14,7 +14,7 @@ from schemas.audit import (
 )
 from schemas.errors import IntegrityFailed
 from schemas.manifest import Manifest
-from tasks.accounting import CellNoise
+from tasks.accounting import Mechanism
 from tasks.evaluate import LARGEST_KAHM_CLASS, TrainingSets
 from tasks.files import write_whole
 from tasks.plan import guarantee_warnings, unperturbed_warning
@@ -28,7 +28,7 @@ from tasks.workspace import make_private
 def write_report(
     staging: Staging,
     manifest: Manifest,
-    noise: CellNoise,
+    mechanism: Mechanism,
     sets: TrainingSets,
     notes: list[str],
     source_sha256: str,
@@ -55,7 +55,7 @@ def write_report(
         utility=utility,
         classifiers=classifiers,
         validation=validation,
-        warnings=_warnings(manifest, noise, sets, validation, classifiers, n_features) + notes,
+        warnings=_warnings(manifest, mechanism, sets, validation, classifiers, n_features) + notes,
         step_times=step_times,
         reproduction=Reproduction(
             command=f"fabrica release {spec_path}",
@@ -118,7 +118,7 @@ def write_index(reports: Path) -> Path:
 
 def _warnings(
     manifest: Manifest,
-    noise: CellNoise,
+    mechanism: Mechanism,
     sets: TrainingSets,
     validation: ValidationOutcome,
     classifiers: ClassifierComparison,
@@ -127,8 +127,8 @@ def _warnings(
     warnings = [f"not covered by the guarantee: {what}" for what in manifest.uncovered]
     if manifest.randomness != "os-csprng":
         warnings.append("the noise came from a seeded generator: this release is for tests and is not private")
-    warnings += guarantee_warnings(noise)
-    if few_unperturbed := unperturbed_warning(manifest.rows * n_features, noise):
+    warnings += guarantee_warnings(mechanism)
+    if few_unperturbed := unperturbed_warning(manifest.rows * n_features, mechanism):
         warnings.append(few_unperturbed)
     best = max(
         (result for result in classifiers.results if result.trained_on == "fabricated"),
@@ -150,7 +150,7 @@ def _warnings(
         )
     if sets.rows_left_out:
         warnings.append(
-            f"the evaluation trained and attacked on at most {LARGEST_KAHM_CLASS} rows of each class; "
-            f"{sets.rows_left_out} fabricated rows are released but were not evaluated this way"
+            f"the evaluation trained on at most {LARGEST_KAHM_CLASS} rows of a class and attacked those rows; "
+            f"{sets.rows_left_out} of {manifest.rows} rows are released but were not evaluated this way"
         )
     return warnings

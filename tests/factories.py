@@ -61,7 +61,8 @@ def mechanism(**changes: Any) -> MechanismRecord:
     """What was run per cell."""
     record = {
         "name": "dirac-laplace",
-        "chosen_from": ["dirac-laplace"],
+        "compared": [{"name": "dirac-laplace", "expected_magnitude": 0.125}],
+        "events": [{"kind": "approximate", "epsilon": 8.0, "delta": 1e-5}],
         "parameters": {"epsilon": 8.0, "delta": 1e-5, "spacing": 2.0**-16, "sensitivity_steps": 65536},
         "expected_magnitude": 0.125,
         "expected_unperturbed_cells": 0.38,

@@ -25,6 +25,7 @@ SPEC: dict[str, Any] = {
         "unit": "element",
         "epsilon": 2.0,
         "delta": 1e-6,
+        "mechanism": "dirac-laplace",
         "budget": {"epsilon": 80.0, "delta": 1e-3},
     },
     "fabrication": {"components": 3, "stop": {"steps": 2}},

@@ -1,4 +1,7 @@
 """From the parameters of a release to its guarantees, at both units."""
 
-from tasks.accounting.cell_noise import CellNoise as CellNoise
-from tasks.accounting.cell_noise import cell_noise as cell_noise
+from tasks.accounting.mechanism import CellNoise as CellNoise
+from tasks.accounting.mechanism import Mechanism as Mechanism
+from tasks.accounting.mechanism import Moments as Moments
+from tasks.accounting.mechanism import cell_noise as cell_noise
+from tasks.accounting.mechanism import mechanism_of as mechanism_of

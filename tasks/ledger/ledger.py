@@ -1,87 +1,93 @@
-"""The budget ledger: append-only, hash-chained, one writer at a time.
+"""The budget ledger: what each data set may spend over all its releases, and what was charged.
 
-A data set's budget is at record level and holds over all its releases. A release is charged by `reserve` before noise
-is drawn; from then on it counts as spent, published or not. Charges are added up (basic composition: valid, not
-tight). Each entry's hash covers the entry before it, so an edited, removed or reordered entry is found by `verify`.
-Cutting off the newest entries is not found by the chain alone; manifests hold the hash of their entry for that.
+A data set's budget is at record level. A release is charged by `reserve` before noise is drawn; from then on it counts
+as spent, published or not, until a steward voids it because provably no noise was kept. Charges compose tightly: what
+is compared with the budget is the (epsilon, delta) of everything together, never looser than the plain sum.
 """
 
-import hashlib
-import json
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from sqlalchemy import (
-    Column,
-    Connection,
-    Float,
-    Integer,
-    MetaData,
-    String,
-    Table,
-    create_engine,
-    event,
-    inspect,
-    select,
-)
-from sqlalchemy.exc import SQLAlchemyError
 
 from schemas.errors import BudgetRefused, IntegrityFailed, RequestRefused
+from schemas.events import ApproximateEvent, Event
 from schemas.guarantee import Guarantee
 from schemas.ledger import Balance, EntryKind, LedgerEntry
 from schemas.spec import Budget
+from tasks.ledger.chain import next_entry, read_chain
+from tasks.ledger.database import Database, Writer
 
-_GENESIS = "0" * 64
+_MOST_COUNTED = 1000
 _ROUNDING = 1e-9
-"""Relative slack for adding charges in floating point: a budget of ten equal charges takes exactly ten."""
-
-_metadata = MetaData()
-_entries = Table(
-    "entries",
-    _metadata,
-    Column("sequence", Integer, primary_key=True, autoincrement=False),
-    Column("dataset", String, nullable=False, index=True),
-    Column("kind", String, nullable=False),
-    Column("release_id", String),
-    Column("epsilon", Float, nullable=False),
-    Column("delta", Float, nullable=False),
-    Column("at", String, nullable=False),
-    Column("previous_hash", String, nullable=False),
-    Column("hash", String, nullable=False),
-)
+"""Relative slack for sums in floating point: a budget of ten equal charges takes exactly ten."""
 
 
 class Ledger:
-    """The ledger in an SQLite file, which is created on the first write.
+    """The ledger in an SQLite file or a PostgreSQL database, which is created on the first write.
 
     Parameters
     ----------
-    path : Path
-        The SQLite file.
+    place : Path or str
+        An SQLite file, or the URL of a PostgreSQL database.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, place: Path | str) -> None:
+        self._database = Database(place)
 
-    def reserve(self, dataset: str, release_id: str, charge: Guarantee, budget: Budget) -> LedgerEntry:
+    @classmethod
+    def of(cls, path: Path) -> "Ledger":
+        """The ledger that `FABRICA_LEDGER_URL` names, or else the one in the file `path`."""
+        return cls(os.environ.get("FABRICA_LEDGER_URL") or path)
+
+    @property
+    def name(self) -> str:
+        """Where it is, without a password."""
+        return self._database.name
+
+    def exists(self) -> bool:
+        """Whether anything was ever written to it."""
+        return self._database.exists()
+
+    def entries(self, dataset: str | None = None) -> list[LedgerEntry]:
+        """All entries in order, or those of one data set; empty if there is no ledger yet.
+
+        Raises
+        ------
+        IntegrityFailed
+            An entry was changed, removed, inserted or moved.
+        """
+        entries = read_chain(self._database.rows())
+        return entries if dataset is None else [entry for entry in entries if entry.dataset == dataset]
+
+    def verify(self) -> int:
+        """Check the whole chain and return the number of entries; raises as `entries` does."""
+        return len(self.entries())
+
+    def set_budget(self, dataset: str, budget: Budget, reason: str) -> LedgerEntry:
+        """A steward's decision: from now on the data set has this budget, for all its releases, past ones included."""
+        with self._database.writing() as writer:
+            return _append(writer, dataset, "budget", None, budget.epsilon, budget.delta, reason=reason)
+
+    def reserve(
+        self, dataset: str, release_id: str, charge: Guarantee, events: Sequence[Event], budget: Budget
+    ) -> LedgerEntry:
         """Charge a release to its data set's budget; what is reserved counts as spent.
 
         Parameters
         ----------
         dataset, release_id : str
         charge : Guarantee
-            The record-level guarantee of the release.
+            The record-level guarantee that the release states.
+        events : sequence of Event
+            What will be run on one record; these are composed with everything charged before.
         budget : Budget
             The budget the spec states. The first release of a data set writes it down; later ones must agree.
 
         Returns
         -------
         LedgerEntry
-            The `reserve` entry. If the release was charged before and the charge is the same, that entry.
+            The `reserve` entry. If the release was charged before for the same events, that entry.
 
         Raises
         ------
@@ -90,27 +96,29 @@ class Ledger:
         RequestRefused
             The spec's budget is not the ledger's, or the release was charged differently before.
         """
-        with self._writing() as connection:
-            entries = self._read(connection, dataset)
+        with self._database.writing() as writer:
+            entries = [entry for entry in read_chain(writer.rows()) if entry.dataset == dataset]
             recorded = _budget(entries)
             if recorded is not None and recorded != budget:
                 raise RequestRefused(
                     f"privacy.budget: the ledger holds epsilon {recorded.epsilon:g} and delta {recorded.delta:g} for "
-                    f"data set {dataset}, the spec says epsilon {budget.epsilon:g} and delta {budget.delta:g}; "
-                    "a budget holds over all releases, so write the ledger's into the spec"
+                    f"data set {dataset}, the spec says epsilon {budget.epsilon:g} and delta {budget.delta:g}; a "
+                    "budget holds over all releases: write the ledger's into the spec, or change it with "
+                    "`fabrica ledger set-budget`"
                 )
-            for entry in _open_reservations(entries):
-                if entry.release_id == release_id:
-                    if (entry.epsilon, entry.delta) != (charge.epsilon, charge.delta):
-                        raise RequestRefused(
-                            f"release {dataset}/{release_id} was charged for other parameters; use another release id"
-                        )
-                    return entry
-            balance = _balance(dataset, entries, budget)
-            _refuse_overspending(balance, charge)
-            if recorded is None:
-                self._append(connection, dataset, "budget", None, budget.epsilon, budget.delta)
-            return self._append(connection, dataset, "reserve", release_id, charge.epsilon, charge.delta)
+            charged = _charged(entries)
+            if release_id in charged:
+                entry = charged[release_id]
+                if list(entry.events) != list(events):
+                    raise RequestRefused(
+                        f"release {dataset}/{release_id} was charged for other parameters; use another release id"
+                    )
+                return entry
+            if _fits([*_events(entries), *events], budget):
+                if recorded is None:
+                    _append(writer, dataset, "budget", None, budget.epsilon, budget.delta)
+                return _append(writer, dataset, "reserve", release_id, charge.epsilon, charge.delta, events=events)
+        raise BudgetRefused(_refusal(dataset, entries, charge, budget))  # others need not wait for its text
 
     def commit(self, dataset: str, release_id: str) -> LedgerEntry:
         """Mark a reserved release as published; doing it again changes nothing.
@@ -118,26 +126,34 @@ class Ledger:
         Raises
         ------
         IntegrityFailed
-            The release was never reserved.
+            The release is not charged.
         """
-        with self._writing() as connection:
-            entries = self._read(connection, dataset)
-            reserved = [e for e in _open_reservations(entries) if e.release_id == release_id]
-            if not reserved:
-                raise IntegrityFailed(f"ledger: release {dataset}/{release_id} was never charged; do not publish it")
-            committed = [e for e in entries if e.kind == "commit" and e.release_id == release_id]
-            if committed:
-                return committed[0]
-            charge = reserved[0]
-            return self._append(connection, dataset, "commit", release_id, charge.epsilon, charge.delta)
+        with self._database.writing() as writer:
+            entries = [entry for entry in read_chain(writer.rows()) if entry.dataset == dataset]
+            charge = _charged(entries).get(release_id)
+            if charge is None:
+                raise IntegrityFailed(f"ledger: release {dataset}/{release_id} is not charged; do not publish it")
+            for entry in entries:
+                if entry.kind == "commit" and entry.release_id == release_id:
+                    return entry
+            return _append(writer, dataset, "commit", release_id, charge.epsilon, charge.delta)
 
-    def entries(self, dataset: str | None = None) -> list[LedgerEntry]:
-        """All entries in order, or those of one data set; empty if there is no ledger yet."""
-        if not self.path.exists():
-            return []
-        with self._connected("BEGIN") as connection:
-            written = inspect(connection).has_table(_entries.name)
-            return self._read(connection, dataset) if written else []
+    def void(self, dataset: str, release_id: str, reason: str) -> LedgerEntry:
+        """Take a charge back. The caller has made sure that no noise of it was kept anywhere.
+
+        Raises
+        ------
+        RequestRefused
+            The release is not charged, or it is published.
+        """
+        with self._database.writing() as writer:
+            entries = [entry for entry in read_chain(writer.rows()) if entry.dataset == dataset]
+            charge = _charged(entries).get(release_id)
+            if charge is None:
+                raise RequestRefused(f"ledger: release {dataset}/{release_id} is not charged, so nothing can be voided")
+            if any(entry.kind == "commit" and entry.release_id == release_id for entry in entries):
+                raise RequestRefused(f"ledger: release {dataset}/{release_id} is published; its charge stays")
+            return _append(writer, dataset, "void", release_id, charge.epsilon, charge.delta, reason=reason)
 
     def balance(self, dataset: str, budget: Budget) -> Balance:
         """What a data set has spent and has left; `budget` holds where the ledger does not know the data set yet."""
@@ -153,142 +169,112 @@ class Ledger:
             if (budget := _budget(own := [e for e in entries if e.dataset == dataset])) is not None
         ]
 
-    def verify(self) -> int:
-        """Check the chain of hashes and return the number of entries.
-
-        Raises
-        ------
-        IntegrityFailed
-            An entry was changed, removed, inserted or moved; the text names the first one that does not fit.
-        """
-        previous = _GENESIS
-        entries = self.entries()
-        for position, entry in enumerate(entries, start=1):
-            if entry.sequence != position:
-                raise IntegrityFailed(f"ledger: entry {position} is missing; the next one is {entry.sequence}")
-            if entry.previous_hash != previous:
-                raise IntegrityFailed(f"ledger: entry {position} does not follow entry {position - 1}")
-            if entry.hash != _hash(entry.model_dump(mode="json", exclude={"hash"})):
-                raise IntegrityFailed(f"ledger: entry {position} was changed after it was written")
-            previous = entry.hash
-        return len(entries)
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        """A connection that holds the write lock from its first read to its commit."""
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RequestRefused(f"{self.path}: the ledger cannot be created ({error.strerror})") from None
-        with self._connected("BEGIN IMMEDIATE") as connection:
-            _metadata.create_all(connection)
-            yield connection
-
-    @contextmanager
-    def _connected(self, begin: str) -> Iterator[Connection]:
-        """A connection in one transaction, committed at the end if nothing was raised."""
-        engine = create_engine(f"sqlite:///{self.path}", connect_args={"timeout": 60})
-        event.listen(engine, "connect", _sqlite_connected)
-        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
-        try:
-            with engine.begin() as connection:
-                yield connection
-        except SQLAlchemyError as error:
-            raise IntegrityFailed(
-                f"{self.path}: the ledger cannot be read or written ({type(error).__name__}); is it a ledger, and may "
-                "you write to it?"
-            ) from None
-        finally:
-            engine.dispose()
-
-    @staticmethod
-    def _read(connection: Connection, dataset: str | None) -> list[LedgerEntry]:
-        query = select(_entries).order_by(_entries.c.sequence)
-        if dataset is not None:
-            query = query.where(_entries.c.dataset == dataset)
-        return [LedgerEntry.model_validate(dict(row._mapping)) for row in connection.execute(query)]
-
-    @staticmethod
-    def _append(
-        connection: Connection,
-        dataset: str,
-        kind: EntryKind,
-        release_id: str | None,
-        epsilon: float,
-        delta: float,
-    ) -> LedgerEntry:
-        last = connection.execute(select(_entries).order_by(_entries.c.sequence.desc()).limit(1)).mappings().first()
-        content: dict[str, Any] = {
-            "sequence": last["sequence"] + 1 if last else 1,
-            "dataset": dataset,
-            "kind": kind,
-            "release_id": release_id,
-            "epsilon": epsilon,
-            "delta": delta,
-            "at": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
-            "previous_hash": last["hash"] if last else _GENESIS,
-        }
-        content = LedgerEntry(**content, hash="").model_dump(mode="json", exclude={"hash"})
-        content["hash"] = _hash(content)
-        connection.execute(_entries.insert().values(**content))
-        return LedgerEntry.model_validate(content)
+    def releases_left(self, dataset: str, events: Sequence[Event], budget: Budget) -> int:
+        """How many more releases that each run `events` fit what the data set has left, counted up to 1000."""
+        entries = self.entries(dataset)
+        spent, held = _events(entries), _budget(entries) or budget
+        fitting, refused = 0, _MOST_COUNTED + 1
+        step = 1
+        while refused - fitting > 1:
+            number = min(fitting + step, refused - 1)
+            repeated = [event.model_copy(update={"count": event.count * number}) for event in events]
+            if _fits([*spent, *repeated], held):
+                fitting, step = number, 2 * step
+            else:
+                refused, step = number, max(1, (number - fitting) // 2)
+        return fitting
 
 
-def _sqlite_connected(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # the driver must not begin transactions by itself
-    connection.execute("PRAGMA synchronous = FULL")
+def _append(
+    writer: Writer,
+    dataset: str,
+    kind: EntryKind,
+    release_id: str | None,
+    epsilon: float,
+    delta: float,
+    *,
+    events: Sequence[Event] = (),
+    reason: str = "",
+) -> LedgerEntry:
+    entries = read_chain(writer.rows())
+    entry, content = next_entry(
+        entries[-1] if entries else None,
+        dataset=dataset,
+        kind=kind,
+        release_id=release_id,
+        epsilon=epsilon,
+        delta=delta,
+        events=list(events),
+        reason=reason,
+    )
+    writer.append(entry.sequence, content, entry.hash)
+    return entry
 
 
-def _hash(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def _budget(entries: list[LedgerEntry]) -> Budget | None:
+def _budget(entries: Sequence[LedgerEntry]) -> Budget | None:
     stated = [entry for entry in entries if entry.kind == "budget"]
     return Budget(epsilon=stated[-1].epsilon, delta=stated[-1].delta) if stated else None
 
 
-def _open_reservations(entries: list[LedgerEntry]) -> list[LedgerEntry]:
-    void = {entry.release_id for entry in entries if entry.kind == "void"}
-    return [entry for entry in entries if entry.kind == "reserve" and entry.release_id not in void]
+def _charged(entries: Sequence[LedgerEntry]) -> dict[str, LedgerEntry]:
+    """The charges that stand, by release: reserved and not voided since."""
+    charged: dict[str, LedgerEntry] = {}
+    for entry in entries:
+        if entry.kind == "reserve" and entry.release_id is not None:
+            charged[entry.release_id] = entry
+        elif entry.kind == "void" and entry.release_id is not None:
+            charged.pop(entry.release_id, None)
+    return charged
 
 
-def _balance(dataset: str, entries: list[LedgerEntry], budget: Budget) -> Balance:
-    charges = _open_reservations(entries)
-    epsilon, delta = math.fsum(e.epsilon for e in charges), math.fsum(e.delta for e in charges)
+def _events(entries: Sequence[LedgerEntry]) -> list[Event]:
+    return [event for entry in _charged(entries).values() for event in entry.events]
+
+
+def _fits(events: Sequence[Event], budget: Budget) -> bool:
+    from tasks.accounting.composition import basic_delta, composed_delta
+
+    epsilon, delta = budget.epsilon * (1 + _ROUNDING), budget.delta * (1 + _ROUNDING)
+    return basic_delta(events, epsilon) <= delta or composed_delta(events, epsilon) <= delta
+
+
+def _balance(dataset: str, entries: Sequence[LedgerEntry], budget: Budget) -> Balance:
+    from tasks.accounting.composition import composed_delta, composed_epsilon
+
+    events = _events(entries)
+    epsilon = composed_epsilon(events, budget.delta) if events else 0.0
+    delta = composed_delta(events, budget.epsilon) if events else 0.0
     return Balance(
         dataset=dataset,
         budget=budget,
-        spent_epsilon=epsilon,
+        spent_epsilon=epsilon if math.isfinite(epsilon) else None,
         spent_delta=delta,
         remaining_epsilon=max(0.0, budget.epsilon - epsilon),
         remaining_delta=max(0.0, budget.delta - delta),
-        releases=len(charges),
+        releases=len(_charged(entries)),
     )
 
 
-def fits(balance: Balance, charge: Guarantee) -> bool:
-    """Whether a charge fits what is left, up to rounding of sums."""
-    return balance.spent_epsilon + charge.epsilon <= balance.budget.epsilon * (
-        1 + _ROUNDING
-    ) and balance.spent_delta + charge.delta <= balance.budget.delta * (1 + _ROUNDING)
+def _refusal(dataset: str, entries: Sequence[LedgerEntry], charge: Guarantee, budget: Budget) -> str:
+    balance = _balance(dataset, entries, budget)
+    fitting = _largest_fitting(_events(entries), charge, budget)
+    advice = (
+        f"a release of epsilon {fitting[0]:.3g} and delta {fitting[1]:.3g} at record level would fit"
+        if fitting
+        else "nothing of its kind fits any more; ask the data's steward"
+    )
+    return (
+        f"data set {dataset}: this release costs epsilon {charge.epsilon:.6g} and delta {charge.delta:.3g} at record "
+        f"level; {balance.remaining_epsilon:.6g} and {balance.remaining_delta:.3g} of {budget.epsilon:g} and "
+        f"{budget.delta:g} are left. Nothing was spent; {advice}"
+    )
 
 
-def _refuse_overspending(balance: Balance, charge: Guarantee) -> None:
-    if fits(balance, charge):
-        return
-    share = min(
-        balance.remaining_epsilon / charge.epsilon,
-        balance.remaining_delta / charge.delta if charge.delta else math.inf,
-    )
-    factor = math.floor(share * 1000 + 1e-6) / 1000
-    fitting = (
-        f"the same release with epsilon and delta multiplied by at most {factor:g} would fit"
-        if share >= 0.001
-        else "ask the data's steward; a budget is never raised by a release"
-    )
-    raise BudgetRefused(
-        f"data set {balance.dataset}: this release costs epsilon {charge.epsilon:.6g} and delta {charge.delta:.3g} "
-        f"at record level; {balance.remaining_epsilon:.6g} and {balance.remaining_delta:.3g} of "
-        f"{balance.budget.epsilon:g} and {balance.budget.delta:g} are left. Nothing was spent; {fitting}"
-    )
+def _largest_fitting(events: Sequence[Event], charge: Guarantee, budget: Budget) -> tuple[float, float] | None:
+    """The largest share of a charge, epsilon and delta alike, that would still fit, to three digits, rounded down."""
+    fitting, refused = 0.0, 1.0
+    for _ in range(12):
+        share = (fitting + refused) / 2
+        event = ApproximateEvent(epsilon=share * charge.epsilon, delta=min(share * charge.delta, 0.999))
+        fitting, refused = (share, refused) if _fits([*events, event], budget) else (fitting, share)
+    return (fitting * charge.epsilon, fitting * charge.delta) if fitting > 0.001 else None

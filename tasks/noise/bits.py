@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BitSource", "OperatingSystemBits", "SeededBits", "draw_half_words", "draw_words"]
+__all__ = ["BitSource", "OperatingSystemBits", "SeededBits", "draw_below", "draw_half_words", "draw_words"]
 
 HALF_WORD_BITS = 16
 _HALF_WORDS_PER_WORD = 64 // HALF_WORD_BITS
@@ -137,6 +137,23 @@ def draw_half_words(bits: BitSource, n_half_words: int) -> NDArray[np.uint16]:
     """Take `n_half_words` uniform 16-bit words, four from each 64-bit word, lowest bits first."""
     drawn = draw_words(bits, -(-n_half_words // _HALF_WORDS_PER_WORD))
     return drawn.astype("<u8", copy=False).view("<u2")[:n_half_words]
+
+
+def draw_below(widths: NDArray[np.int64], bits: BitSource) -> NDArray[np.int64]:
+    """Give independent uniform whole numbers in 0, ..., width - 1, one for each entry of `widths` (1 to 2^62).
+
+    As many low bits of a word as the largest of them needs are kept, and drawn again where they are too large.
+    """
+    width = widths.astype(np.uint64)
+    mask = width - np.uint64(1)
+    for shift in (1, 2, 4, 8, 16, 32):
+        mask |= mask >> np.uint64(shift)
+    drawn = draw_words(bits, widths.size) & mask
+    again = np.flatnonzero(drawn >= width)
+    while again.size:
+        drawn[again] = draw_words(bits, again.size) & mask[again]
+        again = again[drawn[again] >= width[again]]
+    return drawn.astype(np.int64)
 
 
 def _check_count(n_words: int) -> None:

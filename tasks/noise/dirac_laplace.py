@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from tasks.noise.bits import BitSource
 from tasks.noise.exact import context, float_upper_bound, one_minus_exp
 from tasks.noise.lattice import MAX_DIGITS, LatticeDiracLaplace
-from tasks.noise.parameters import check_delta, check_epsilon, check_loss, check_positive
+from tasks.noise.parameters import check_delta, check_epsilon, check_levels, check_loss, check_positive, steps_of
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
 
 __all__ = ["DiracLaplace"]
 
@@ -145,9 +149,7 @@ class DiracLaplace:
         exact in doubles there.  Near the atom the logarithm is log1p of (2t - (1 - delta))/(1 - delta), whose
         numerator is formed with a single rounding; so the edges of the atom are exact.
         """
-        level = np.asarray(t, dtype=np.float64)
-        if not np.all((level >= 0.0) & (level <= 1.0)):
-            raise ValueError("t must lie in [0, 1] everywhere")
+        level = check_levels(t)
         right = level > 0.5
         lower = np.where(right, 1.0 - level, level)
         # 2t - (1 - delta) <= 0 outside the atom.  One of the two groupings has an exact first step: 1 - delta
@@ -216,6 +218,14 @@ class DiracLaplace:
         value = exact.multiply(exact.add(delta, laplace), exact.add(1, _SLACK))
         return min(1.0, float_upper_bound(value))
 
+    def dp_event(self) -> DpEvent:
+        """Give the event of one use: Laplace's for delta = 0, else that of the fine lattice's law."""
+        if self.delta == 0.0:
+            from dp_accounting import LaplaceDpEvent
+
+            return LaplaceDpEvent(1.0 / self.epsilon)
+        return LatticeDiracLaplace(self.epsilon, self.delta, 2**-_LOG2_FINE_RATE).dp_event()
+
     def on_lattice(self, spacing: float) -> LatticeDiracLaplace:
         """Give the discrete law of the same epsilon and delta in whole steps of a public lattice.
 
@@ -236,16 +246,7 @@ class DiracLaplace:
             If `spacing` is not a power of two, the sensitivity is not a whole number of steps, or the noise
             would not fit in 64-bit integers.
         """
-        step = check_positive("spacing", spacing)
-        if math.frexp(step)[0] != 0.5:
-            raise ValueError(f"spacing must be a power of two, got spacing={spacing!r}")
-        steps = Fraction(self.sensitivity) / Fraction(step)
-        if steps.denominator != 1:
-            raise ValueError(
-                "sensitivity must be a whole number of lattice steps, "
-                f"got sensitivity={self.sensitivity!r}, spacing={spacing!r}, that is {float(steps)!r} steps"
-            )
-        return LatticeDiracLaplace(self.epsilon, self.delta, int(steps))
+        return LatticeDiracLaplace(self.epsilon, self.delta, steps_of(self.sensitivity, spacing))
 
     def sample(self, shape: int | tuple[int, ...], *, bits: BitSource | None = None) -> NDArray[np.float64]:
         """Draw values for figures and simulations; a release draws from `on_lattice` instead.

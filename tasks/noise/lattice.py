@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache, lru_cache, partial
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,16 +22,18 @@ from tasks.noise.exact import (
     one_minus_exp,
     to_threshold,
 )
-from tasks.noise.parameters import check_delta, check_epsilon, check_loss, check_steps
+from tasks.noise.geometric import GROUP_DIGITS, ExactGeometric, n_digits
+from tasks.noise.parameters import as_steps, check_delta, check_epsilon, check_loss, check_steps
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
 
 __all__ = ["LatticeDiracLaplace"]
 
 MAX_DIGITS = 61
 """Noise magnitudes are at most 2^61, so that a lattice index below 2^61 plus noise stays inside int64."""
 
-_GROUP_DIGITS = 8  # binary digits drawn by one look-up: 255 thresholds leave 0.4 % of the 16-bit words open
 _BLOCK = 1 << 16  # values per pass: its buffers (2 MB) stay in the cache and bound the memory
-_TAIL_RATE = Fraction(887228392, 10**7)  # just above 128 ln 2, so exp(-_TAIL_RATE) < 2^-128
 _DIGITS = 50  # significant digits of a delta before its upward rounding to a double
 _SLACK = Decimal(10) ** (10 - _DIGITS)  # relative; far above the error of the few operations of delta_at
 _FAR_LOSS = 1000  # the geometric law's own zero has at least e^-80; e^1000 times that covers any atom
@@ -80,12 +83,21 @@ class LatticeDiracLaplace:
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
         object.__setattr__(self, "delta", check_delta(self.delta))
         object.__setattr__(self, "sensitivity", check_steps("sensitivity", self.sensitivity, 2**MAX_DIGITS))
-        if _n_digits(self._exact_rate) > MAX_DIGITS:
+        if n_digits(self._exact_rate) > MAX_DIGITS:
             raise ValueError(
                 "epsilon / sensitivity is too small for noise in 64-bit integers: "
                 f"got epsilon={self.epsilon!r}, sensitivity={self.sensitivity} lattice steps; "
                 "choose a coarser lattice or a larger epsilon"
             )
+
+    @property
+    def name(self) -> str:
+        """`dirac-laplace`."""
+        return "dirac-laplace"
+
+    def parameters(self) -> dict[str, float | int]:
+        """Give what `law_from_parameters` needs to build this law again."""
+        return {"epsilon": self.epsilon, "delta": self.delta, "sensitivity": self.sensitivity}
 
     @property
     def _exact_rate(self) -> Fraction:
@@ -104,7 +116,7 @@ class LatticeDiracLaplace:
     @property
     def max_magnitude(self) -> int:
         """The largest |k| that `sample` can return, in steps: a power of two, at most 2^61."""
-        return int(2 ** _n_digits(self._exact_rate))
+        return int(2 ** n_digits(self._exact_rate))
 
     @property
     def sampling_bias(self) -> float:
@@ -112,10 +124,10 @@ class LatticeDiracLaplace:
 
         One value drawn by `sample` is (e, delta_at(e) + (1 + exp(e)) sampling_bias)-differentially private.
         """
-        n_groups = -(-_n_digits(self._exact_rate) // _GROUP_DIGITS)
+        n_groups = -(-n_digits(self._exact_rate) // GROUP_DIGITS)
         # In units of 2^-128: 2 + 1 for the two thresholds of the sign, both of which the one upward rounding
         # moves; 1/2 for each of the 255 of a group; 1 for the digits left out.
-        return math.ldexp(4 + n_groups * 2 ** (_GROUP_DIGITS - 1), -THRESHOLD_BITS)
+        return math.ldexp(4 + n_groups * 2 ** (GROUP_DIGITS - 1), -THRESHOLD_BITS)
 
     def pmf(self, k: ArrayLike) -> NDArray[np.float64]:
         """Give the probability of each number of steps.
@@ -133,15 +145,20 @@ class LatticeDiracLaplace:
         ValueError
             If `k` is not of an integer type.
         """
-        steps = _as_steps(k)
+        steps = as_steps(k)
         with np.errstate(over="ignore"):
             decay = np.exp(-self._rate * np.abs(steps))
         geometric = (1.0 - self.delta) * math.tanh(self._rate / 2.0) * decay
         return np.asarray(geometric + np.where(steps == 0.0, self.delta, 0.0))
 
+    def log_pmf(self, k: ArrayLike) -> NDArray[np.float64]:
+        """Give the logarithm of `pmf`, finite everywhere."""
+        away = math.log1p(-self.delta) + math.log(math.tanh(self._rate / 2.0)) - self._rate * np.abs(as_steps(k))
+        return np.asarray(np.where(as_steps(k) == 0.0, math.log(float(self.pmf(0))), away))
+
     def cdf(self, k: ArrayLike) -> NDArray[np.float64]:
         """Give P(K <= k); parameters and errors as for `pmf`."""
-        steps = _as_steps(k)
+        steps = as_steps(k)
         # The tail beyond m >= 1 steps on one side is (1 - delta) a^m / (1 + a).
         distance = np.where(steps < 0.0, -steps, steps + 1.0)
         with np.errstate(over="ignore"):
@@ -234,6 +251,12 @@ class LatticeDiracLaplace:
         left = wide.subtract(delta, wide.multiply(covered, wide.subtract(1, _SLACK)))
         return min(self.delta, float_upper_bound(left)) if left > 0 else 0.0
 
+    def dp_event(self) -> DpEvent:
+        """Give the event of one use at `sensitivity`."""
+        from tasks.noise.event import LatticeNoiseDpEvent
+
+        return LatticeNoiseDpEvent(self.name, tuple(self.parameters().items()), self.sensitivity)
+
     def sample(self, shape: int | tuple[int, ...], *, bits: BitSource | None = None) -> NDArray[np.int64]:
         """Draw independent values.
 
@@ -273,14 +296,11 @@ class LatticeDiracLaplace:
         source = OperatingSystemBits() if bits is None else bits
         values = np.empty(shape, dtype=np.int64)
         flat = values.reshape(-1)
-        head, groups = _tables(self._exact_rate, self.delta)
+        head, geometric = _tables(self._exact_rate, self.delta)
         for start in range(0, flat.size, _BLOCK):
             block = flat[start : start + _BLOCK]
             block[...] = 0
-            for position in reversed(range(len(groups))):
-                if position < len(groups) - 1:
-                    block <<= _GROUP_DIGITS
-                block |= groups[position].draw(block.size, source)
+            geometric.fill(block, source)
             block += 1
             block *= _SIGNS[head.draw(block.size, source)]
         return values
@@ -289,27 +309,10 @@ class LatticeDiracLaplace:
 _SIGNS = np.array([0, 1, -1], dtype=np.int64)
 
 
-def _n_digits(rate: Fraction) -> int:
-    """The least J with exp(-rate 2^J) < 2^-128."""
-    return max(0, math.ceil(_TAIL_RATE / rate) - 1).bit_length()
-
-
-def _as_steps(k: ArrayLike) -> NDArray[np.float64]:
-    steps = np.asarray(k)
-    if steps.dtype.kind not in "iu":
-        raise ValueError(f"k must hold whole numbers of lattice steps, got an array of {steps.dtype}")
-    return steps.astype(np.float64)
-
-
 @lru_cache(maxsize=32)
-def _tables(rate: Fraction, delta: float) -> tuple[ExactCategorical, tuple[ExactCategorical, ...]]:
-    """The law of {0, +, -} and of the groups of eight digits of |k| - 1, lowest first."""
-    n_digits = _n_digits(rate)
-    groups = tuple(
-        ExactCategorical(_group_thresholds(rate * 2**first, min(_GROUP_DIGITS, n_digits - first)))
-        for first in range(0, n_digits, _GROUP_DIGITS)
-    )
-    return ExactCategorical(_head_thresholds(rate, delta)), groups
+def _tables(rate: Fraction, delta: float) -> tuple[ExactCategorical, ExactGeometric]:
+    """The law of {0, +, -} and of |k| - 1."""
+    return ExactCategorical(_head_thresholds(rate, delta)), ExactGeometric(rate)
 
 
 def _head_thresholds(rate: Fraction, delta: float) -> list[int]:
@@ -324,14 +327,3 @@ def _head_thresholds(rate: Fraction, delta: float) -> list[int]:
     # Beyond 1000 the probability lies between 0 and 2^-128 without a look at its digits.
     sign = to_threshold(one_sign, "up") if rate < 1000 else 1
     return [2**THRESHOLD_BITS - 2 * sign, 2**THRESHOLD_BITS - sign]
-
-
-def _group_thresholds(rate: Fraction, n_digits: int) -> list[int]:
-    """Cumulative thresholds of the law proportional to exp(-rate b) on b = 0, ..., 2^n_digits - 1."""
-    n_values = 2**n_digits
-    whole = cache(partial(one_minus_exp, n_values * rate))
-
-    def below(b: int, digits: int) -> Decimal:
-        return context(digits + 10).divide(one_minus_exp(b * rate, digits + 10), whole(digits + 10))
-
-    return [to_threshold(partial(below, b), "nearest") for b in range(1, n_values)]

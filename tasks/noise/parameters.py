@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from numbers import Integral, Real
 
-__all__ = ["check_delta", "check_epsilon", "check_loss", "check_positive", "check_steps"]
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "as_steps",
+    "check_delta",
+    "check_epsilon",
+    "check_levels",
+    "check_loss",
+    "check_positive",
+    "check_steps",
+    "steps_of",
+]
 
 
 def check_positive(name: str, value: object) -> float:
@@ -42,6 +55,36 @@ def check_steps(name: str, value: object, largest: int) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= int(value) <= largest:
         raise ValueError(f"{name} must be a whole number of lattice steps in [1, {largest}], got {name}={value!r}")
     return int(value)
+
+
+def check_levels(t: ArrayLike) -> NDArray[np.float64]:
+    """Levels of an inverse distribution function: in [0, 1]; ValueError otherwise."""
+    level = np.asarray(t, dtype=np.float64)
+    if not np.all((level >= 0.0) & (level <= 1.0)):
+        raise ValueError("t must lie in [0, 1] everywhere")
+    return level
+
+
+def as_steps(k: ArrayLike) -> NDArray[np.float64]:
+    """Whole numbers of lattice steps as floats; ValueError for an array of another kind."""
+    steps = np.asarray(k)
+    if steps.dtype.kind not in "iu":
+        raise ValueError(f"k must hold whole numbers of lattice steps, got an array of {steps.dtype}")
+    return steps.astype(np.float64)
+
+
+def steps_of(sensitivity: float, spacing: object) -> int:
+    """The sensitivity in steps of a lattice whose spacing is a power of two; ValueError if it is not whole."""
+    step = check_positive("spacing", spacing)
+    if math.frexp(step)[0] != 0.5:
+        raise ValueError(f"spacing must be a power of two, got spacing={spacing!r}")
+    steps = Fraction(sensitivity) / Fraction(step)
+    if steps.denominator != 1:
+        raise ValueError(
+            "sensitivity must be a whole number of lattice steps, "
+            f"got sensitivity={sensitivity!r}, spacing={spacing!r}, that is {float(steps)!r} steps"
+        )
+    return int(steps)
 
 
 def _as_float(value: object) -> float | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tasks.noise.bits import BitSource
 
@@ -14,6 +15,15 @@ __all__ = ["LatticeNoise"]
 
 class LatticeNoise(Protocol):
     """Additive noise in whole steps of a public lattice.  Units: lattice steps, probabilities, nats."""
+
+    @property
+    def name(self) -> str:
+        """What specs and manifests call the mechanism."""
+        ...
+
+    def parameters(self) -> Mapping[str, Any]:
+        """Give numbers (and lists of them) from which `law_from_parameters` builds this law again."""
+        ...
 
     @property
     def sensitivity(self) -> int:
@@ -37,6 +47,18 @@ class LatticeNoise(Protocol):
 
     def expected_magnitude(self) -> float:
         """Give the mean of the noise's magnitude, in steps."""
+        ...
+
+    def pmf(self, k: ArrayLike) -> NDArray[np.float64]:
+        """Give the probability of each number of steps."""
+        ...
+
+    def log_pmf(self, k: ArrayLike) -> NDArray[np.float64]:
+        """Give its logarithm, -infinity only where the probability is exactly 0."""
+        ...
+
+    def cdf(self, k: ArrayLike) -> NDArray[np.float64]:
+        """Give the probability of at most `k`."""
         ...
 
     def delta_at(self, epsilon: float, shift: int | None = None) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from schemas.audit import AuditReport, ColumnUtility, MembershipAttack, ValidationCheck
+from schemas.guarantee import ComparedMechanism
 from tasks.reporting import figures
 from tasks.reporting.environment import page
 from tasks.reporting.numbers import (
@@ -71,6 +72,7 @@ def audit_html(report: AuditReport) -> str:
         record=guarantee_verdict(report.guarantee.record),
         attack=attack_verdict(report),
         usefulness=utility_verdict(report),
+        moments=report.mechanism.expected_magnitude is None,
         not_covered=not_covered(report.rows, report.feature_columns, report.guarantee.element, report.mechanism),
         attack_rows=_attack_rows(report),
         accuracy_table=_accuracy_table(report),
@@ -288,22 +290,35 @@ def _check_rows(checks: Sequence[ValidationCheck]) -> list[dict[str, Any]]:
 
 
 def _noise_figure(report: AuditReport) -> Figure:
+    heading = "Noise on a cell beside the range of its column"
     size = report.mechanism.expected_magnitude
+    if size is None:
+        reading = "No cell got noise of its own: rows were drawn from noisy sums over all rows (private moments)."
+        return Figure(heading, None, reading)
     reading = (
         f"On average the noise moved a cell by {significant(100 * size, 3)}{NBSP}% of its column's whole range, before "
         "smoothing."
     )
     description = "Two bars: the whole range of a column, which is 1, and the expected size of the noise on one cell. "
-    heading = "Noise on a cell beside the range of its column"
     return Figure(heading, figures.noise_size(size, "noise", heading, description + reading), reading)
+
+
+def _parameter(value: float | list[float] | list[int]) -> str:
+    return plural(len(value), "number") if isinstance(value, list) else significant(value, 6)
+
+
+def _compared(row: ComparedMechanism) -> str:
+    if row.expected_magnitude is None:
+        return f"not computed ({row.reason})"
+    return f"{significant(row.expected_magnitude)} (the whole range of a column is 1)"
 
 
 def _fabrication_rows(report: AuditReport) -> list[tuple[str, str]]:
     fabrication, mechanism = report.fabrication, report.mechanism
     rows = [
-        ("Mechanism", f"{mechanism.name}, taken from: {', '.join(mechanism.chosen_from) or mechanism.name}"),
-        *((f"Parameter {key.replace('_', ' ')}", significant(value, 6)) for key, value in mechanism.parameters.items()),
-        ("Expected size of the noise on a cell, E|v|", f"{significant(mechanism.expected_magnitude)} (whole range: 1)"),
+        ("Mechanism", mechanism.name),
+        *((f"Parameter {key.replace('_', ' ')}", _parameter(value)) for key, value in mechanism.parameters.items()),
+        *((f"E|v| of {row.name}", _compared(row)) for row in mechanism.compared),
         ("Dimension of the affine hull machines", str(fabrication.components)),
         ("Smoothing stops after", stop_rule(fabrication.stop)),
         ("Shards", f"{fabrication.shards}, of about {fabrication.shard_rows} rows at most"),

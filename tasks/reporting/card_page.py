@@ -5,7 +5,7 @@ from typing import Any
 from schemas.manifest import Manifest, ReleasedColumn
 from tasks.reporting.environment import page
 from tasks.reporting.numbers import significant
-from tasks.reporting.words import GRADE_RULE, guarantee_verdict, not_covered, stop_rule
+from tasks.reporting.words import GRADE_RULE, LABELS_IN_WORDS, guarantee_verdict, not_covered, stop_rule
 
 
 def release_card_html(manifest: Manifest) -> str:
@@ -28,6 +28,7 @@ def release_card_html(manifest: Manifest) -> str:
         features=features,
         element=guarantee_verdict(manifest.guarantee.element),
         record=guarantee_verdict(manifest.guarantee.record),
+        labels_in_words=LABELS_IN_WORDS[manifest.labels],
         not_covered=not_covered(manifest.rows, features, manifest.guarantee.element, manifest.mechanism),
         columns=[_column(column) for column in manifest.columns],
         stop=stop_rule(manifest.fabrication.stop),

@@ -120,11 +120,18 @@ def guarantee_verdict(guarantee: Guarantee) -> Verdict:
     )
 
 
+LABELS_IN_WORDS = {
+    "public": "Labels are public: the label of every row is released unchanged.",
+    "covered": "Labels are covered by the guarantee, as the feature values are.",
+    "randomized_response": "Labels went through randomised response; their own noise is part of the row's guarantee.",
+}
+
+
 def not_covered(rows: int, features: int, element: Guarantee, mechanism: MechanismRecord) -> list[str]:
     """What the guarantee leaves out by its definition, a sentence each."""
     cells = rows * features
     sentences = [
-        "Labels are public: the label of every row is released unchanged.",
+        LABELS_IN_WORDS[element.labels],
         f"The number of rows is public: {count(rows)}.",
     ]
     if element.distance < 1:
@@ -133,7 +140,7 @@ def not_covered(rows: int, features: int, element: Guarantee, mechanism: Mechani
         )
     if mechanism.expected_unperturbed_cells is None:
         sentences.append("How many cells are expected to get no noise at all: not computed, the rows were not known.")
-    else:
+    elif mechanism.expected_magnitude is not None:
         sentences.append(
             f"Of {plural(cells, 'cell')}, {significant(mechanism.expected_unperturbed_cells, 2)} are expected to get "
             "no noise at all (cells × delta); for such a cell nothing is hidden by the noise."

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-BENCHMARKS = ["bench_release", "bench_kahm", "bench_noise"]
+BENCHMARKS = ["bench_release", "bench_kahm", "bench_noise", "bench_noise_limit", "bench_private_moments"]
 
 for name in BENCHMARKS:
     print(f"== {name}", flush=True)

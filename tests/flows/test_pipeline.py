@@ -144,7 +144,7 @@ def test_identical_noise_added_data_give_identical_data_whatever_the_raw_rows(
     second = write_project(tmp_path / "q", source=other)
     monkeypatch.setattr("flows.pipeline.perturb", lambda *_: kept)
     controls = _staging(home, "a").control_rows()
-    monkeypatch.setattr("flows.pipeline.choose_control_rows", lambda *_: controls)
+    monkeypatch.setattr("flows.pipeline.choose_control_rows", lambda *_, **__: controls)
     pipeline.propose(second, "b")
     frames = [pd.read_parquet(_staging(home, name).release / "data") for name in "ab"]
     assert frames[0].equals(frames[1])

@@ -61,17 +61,27 @@ def test_lattice_distance_is_never_smaller_than_the_distance(distance: float) ->
 @pytest.mark.parametrize("fraction", [0.01, 0.3, 0.99])
 def test_every_class_keeps_two_members_and_gives_a_control(fraction: float) -> None:
     labels = pd.Series(["a"] * 3 + ["b"] * 10 + ["c"] * 100)
-    rows = choose_control_rows(labels, fraction, np.random.default_rng(0))
+    rows = choose_control_rows(labels, fraction, np.random.default_rng(0), by_class=True)
     given_by_class = labels.iloc[rows].value_counts()
     for label, total in [("a", 3), ("b", 10), ("c", 100)]:
         assert given_by_class[label] == min(max(round(fraction * total), 1), total - 2)
     assert (np.diff(rows) > 0).all()
 
 
+def test_labels_that_are_not_public_have_no_part_in_the_choice() -> None:
+    first, second = pd.Series(list("aabbbabababbbaa")), pd.Series(list("bbbbbbbbbbbbbba"))
+    chosen = [choose_control_rows(labels, 0.3, np.random.default_rng(5), by_class=False) for labels in (first, second)]
+    assert chosen[0].tolist() == chosen[1].tolist() and len(chosen[0]) == round(0.3 * 15)
+
+
 def test_how_many_control_rows_depends_on_labels_only() -> None:
     labels = pd.Series(list("aabbbabababbbaa"))
     counts = {
-        tuple(labels.iloc[choose_control_rows(labels, 0.3, np.random.default_rng(seed))].value_counts().sort_index())
+        tuple(
+            labels.iloc[choose_control_rows(labels, 0.3, np.random.default_rng(seed), by_class=True)]
+            .value_counts()
+            .sort_index()
+        )
         for seed in range(20)
     }
     assert len(counts) == 1

@@ -26,7 +26,8 @@ from tasks.noise import (
 )
 from tasks.noise.bits import draw_half_words, draw_words
 from tasks.noise.exact import exp_minus, float_upper_bound, one_minus_exp, to_threshold
-from tasks.noise.lattice import _group_thresholds, _head_thresholds, _n_digits
+from tasks.noise.geometric import group_thresholds, n_digits
+from tasks.noise.lattice import _head_thresholds
 
 CONTINUOUS = [
     (1.0, 1e-5, 1.0),
@@ -327,7 +328,7 @@ def nearest(p: Fraction) -> int:
 @pytest.mark.parametrize(
     "rate", [Fraction(1), Fraction(1, 65536), Fraction(1e-9), Fraction(7, 2), Fraction(0.1), Fraction(60)]
 )
-def test_group_thresholds_are_the_product_of_independent_digits(rate: Fraction) -> None:
+def testgroup_thresholds_are_the_product_of_independent_digits(rate: Fraction) -> None:
     n_digits = 5
     ones = []
     for j in range(n_digits):
@@ -337,7 +338,7 @@ def test_group_thresholds_are_the_product_of_independent_digits(rate: Fraction) 
     for b in range(2**n_digits - 1):
         cumulative += math.prod(p if b >> j & 1 else 1 - p for j, p in enumerate(ones))
         expected.append(nearest(cumulative))
-    assert _group_thresholds(rate, n_digits) == expected
+    assert group_thresholds(rate, n_digits) == expected
 
 
 @pytest.mark.parametrize(
@@ -366,7 +367,7 @@ def test_number_of_digits_leaves_less_than_2_to_minus_128() -> None:
         Fraction(88),
         Fraction(88722839, 10**6),
     ):
-        j = _n_digits(rate)
+        j = n_digits(rate)
         assert rational_exp_minus(rate * 2**j) < Fraction(1, 2**128)
         assert j == 0 or rational_exp_minus(rate * 2 ** (j - 1)) > Fraction(1, 2**128) * (1 - Fraction(1, 10**6))
 
@@ -436,7 +437,7 @@ def draw_at(law: ExactCategorical, u: int) -> int:
         [1],
         [5, 5, 5, 2**112, 2**112 + 1, 2**127, 2**128],
         [2**64, 2**64, 2**64 + 1, 2**65],
-        _group_thresholds(Fraction(1, 100), 8),
+        group_thresholds(Fraction(1, 100), 8),
         _head_thresholds(Fraction(1, 65536), 1e-5),
     ],
 )

@@ -1,0 +1,303 @@
+"""Private moments: rows of a labelled numeric table drawn from its noisy moments, with a record-level guarantee."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.noise.bits import BitSource
+from tasks.noise.gaussian import LatticeGaussian, gaussian_standard_deviation
+from tasks.noise.moments import (
+    FirstMoments,
+    MomentsRelease,
+    Standardization,
+    draw_rows,
+    first_estimate,
+    fit_model,
+)
+from tasks.noise.moments.laws import MomentsNoise, noise_laws, symmetric_noise
+from tasks.noise.moments.released import HALF_RANGE
+from tasks.noise.moments.sums import first_sums, second_sums
+from tasks.noise.parameters import check_epsilon
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+__all__ = ["LATTICE_STEPS", "MomentsNoise", "PrivateMoments"]
+
+IntArray = NDArray[np.int64]
+
+LATTICE_STEPS = 2 * HALF_RANGE
+"""Cells are whole numbers in [0, 2^16]."""
+
+FIRST_SHARE = 0.1
+"""Share of mu^2 that the first release gets; 0.05 to 0.15 do equally well on the benchmark's tables."""
+
+_UNIT = 2**10  # grid steps a column standard deviation
+_LEAST_RADIUS, _MOST_RADIUS = 0.6, 2.0  # of squared radii, in expected squared norms of a standardised row
+_WANTED_EDGE = 0.25
+_CLASS_EDGE = 4.0
+_CLASS_ROWS = 10
+_MOST_SUM = 2**61
+
+
+@dataclass(frozen=True)
+class PrivateMoments:
+    """Two Gaussian releases of integer sums, and rows drawn from them.
+
+    Parameters
+    ----------
+    epsilon : float
+        Finite, above 0.
+    delta : float
+        In (0, 1).
+    n_features, n_classes, n_rows : int
+        p, c and n, at least 1; all public.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range, or the sums or their noise would not fit into 64 bits.
+
+    Notes
+    -----
+    Guarantee: (epsilon, delta)-differential privacy at record level; neighbours differ in one whole row, its label
+    included (substitution: n is public).  In terms of Gaussian differential privacy it is `mu`, to be composed as one
+    Gaussian mechanism of noise multiplier 1 / mu (`dp_event`).
+
+    First release.  With v = index - K in [-K, K], K = 2^15: the sums of v and of v^2 of each column, with noise
+    s1 = 2 K sqrt(p) / mu1 and s1 K / sqrt 2.  One column of the replaced row moves by D = |v - v'| and by
+    D |v + v'| <= D (2K - D); in units of noise that is, squared, at most
+
+        D^2 (1 + 2 (2K - D)^2 / K^2) / s1^2 <= 4 K^2 / s1^2.
+
+    (In x = 2 - D/K the bound reads (2 - x)^2 (1 + 2x^2) <= 4; equality at x = 0, derivative -2 (2 - x)(2x - 1)^2.)
+    The p columns add up to mu1^2.  Attained where each cell moves from one end to the other.  So the squares are free.
+
+    Standardisation.  From the first release alone: a centre and a factor for each column, integers, and a radius G.
+    Each row becomes an integer vector t with |t| <= G, by integer operations on that row and a check of the
+    integer norm (`moments.sums.standardize`), so rounding cannot widen what follows.
+
+    Second release, y the row's class, e_y its indicator: the sums over the rows of
+
+        T = (G^2 e_y, sqrt 2 G e_y (x) t, t t'),   |T|^2 = (G^2 + |t|^2)^2 <= 4 G^4.
+
+    For two rows <T, T'> is (G^2 + t.t')^2 if the classes agree and (t.t')^2 if not, never below 0; so
+    |T - T'|^2 <= 8 G^4, attained by orthogonal rows of two classes and by opposite rows of one.  With t t' kept by
+    class, <T, T'> = 0 for different classes: the same bound.  Noise of standard deviation s2 = sqrt 8 G^2 / mu2 in
+    each direction of that space means s2 / G^2 on a count, s2 / (sqrt 2 G) on an entry of a class sum, s2 on a diagonal
+    entry and s2 / sqrt 2 on one above the diagonal (which counts twice in the norm).
+
+    Composition.  mu^2 = mu1^2 + mu2^2 (Dong, Roth, Su 2022, corollary 3.3; the second release may depend on the first),
+    and mu is the reciprocal of the analytic Gaussian noise multiplier for (epsilon, delta).  The rounded
+    Gaussian on integers is post-processing of the continuous one (`LatticeGaussian`).  Each standard deviation is taken
+    1 + 2^-30 times as large, more than the float operations before it can lose.  Beside it stands the sampler's own
+    deviation, below 2^-117 in total variation for each of the released numbers.
+
+    Public rules.  Covariances are released by class if n / c >= 10 p and the noise's largest eigenvalue in one is at
+    most 4 column variances; else one for all.  G^2 is the largest of 0.6 to 2 expected squared norms at which the
+    noise's largest eigenvalue in the common covariance stays within 0.25 column variances, or 0.6.  They were chosen on
+    the public tables of `tests/benchmarks/bench_private_moments.py`.  Cutting rows draws the class means toward each
+    other, at 0.6 by about a quarter; the larger n is, the less.  Tried there and not better: singular value shrinkage
+    of the class means, a third release centred at them, several centres in a class, beta marginals.
+
+    Cost.  n p^2 operations in blocks of 2^20 cells, and 10 ms to 40 ms for each of six noise laws.
+
+    References
+    ----------
+    Balle, Wang (ICML 2018), theorem 8. Dong, Roth, Su (JRSS B 2022). Biswas, Dong, Kamath, Ullman (NeurIPS 2020), for
+    centring before the second release. Benaych-Georges, Nadakuditi (Advances in Mathematics 2011), for the eigenvalues.
+    """
+
+    epsilon: float
+    delta: float
+    n_features: int
+    n_classes: int
+    n_rows: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        for name in ("n_features", "n_classes", "n_rows"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, got {name}={value!r}")
+            object.__setattr__(self, name, int(value))
+        if self.n_rows * HALF_RANGE**2 > _MOST_SUM or self.n_rows * self.radius**2 > _MOST_SUM:
+            raise ValueError(f"sums of {self.n_rows} rows of {self.n_features} columns do not fit into 64 bits")
+        self._laws()
+
+    @property
+    def mu(self) -> float:
+        """The parameter of Gaussian differential privacy of the whole release."""
+        return 1.0 / gaussian_standard_deviation(self.epsilon, self.delta, 1.0)
+
+    @property
+    def noise_multiplier(self) -> float:
+        """1 / mu."""
+        return 1.0 / self.mu
+
+    @property
+    def first_mu(self) -> float:
+        """mu1, the first release's part."""
+        return math.sqrt(FIRST_SHARE) * self.mu
+
+    @property
+    def second_mu(self) -> float:
+        """mu2, the second release's part."""
+        return math.sqrt(1.0 - FIRST_SHARE) * self.mu
+
+    def dp_event(self) -> DpEvent:
+        """Give dp_accounting's Gaussian event for one release, under replacement of a record."""
+        from dp_accounting import GaussianDpEvent
+
+        return GaussianDpEvent(self.noise_multiplier)
+
+    def _edge(self, n_rows: float) -> float:
+        """Largest eigenvalue of the noise in a covariance of `n_rows` rows, for a squared radius of p, in variances."""
+        return 4.0 * self.n_features**1.5 / (self.second_mu * n_rows)
+
+    @property
+    def per_class(self) -> bool:
+        """Whether second moments are released for each class; a public rule."""
+        rows = self.n_rows / self.n_classes
+        small_noise = _LEAST_RADIUS * self._edge(rows) <= _CLASS_EDGE
+        return self.n_classes > 1 and rows >= _CLASS_ROWS * self.n_features and small_noise
+
+    @property
+    def _pooled_edge(self) -> float:
+        return self._edge(self.n_rows) * math.sqrt(self.n_classes if self.per_class else 1)
+
+    @property
+    def unit(self) -> int:
+        """Grid steps that make one column standard deviation."""
+        return _UNIT
+
+    @property
+    def radius(self) -> int:
+        """G, in grid steps; a public rule."""
+        share = min(max(_WANTED_EDGE / self._pooled_edge, _LEAST_RADIUS), _MOST_RADIUS)
+        return max(1, math.floor(math.sqrt(share * self.n_features) * self.unit))
+
+    def _laws(self) -> dict[str, LatticeGaussian]:
+        return noise_laws(self.n_features, self.radius, self.first_mu, self.second_mu)
+
+    def parameters(self) -> dict[str, float | int | bool]:
+        """Give what a plan and a manifest state; all public."""
+        return {
+            "mu": self.mu,
+            "rows": self.n_rows,
+            "columns": self.n_features,
+            "classes": self.n_classes,
+            "covariance_by_class": self.per_class,
+            "radius_steps": self.radius,
+            **{f"{name}_noise": law.standard_deviation for name, law in self._laws().items()},
+        }
+
+    def expected_noise(self, column_deviation: float = 0.2) -> MomentsNoise:
+        """Give the noise in terms of what it disturbs, before any data are read.
+
+        Parameters
+        ----------
+        column_deviation : float, default=0.2
+            A typical column's standard deviation in scaled units, above 0; a uniform column has 0.29.
+        """
+        laws = self._laws()
+        rows = self.n_rows / self.n_classes
+        class_mean = laws["class_sums"].standard_deviation / (rows * self.unit)
+        blocks = self.n_classes if self.per_class else 1
+        covariance = laws["above_diagonal"].standard_deviation * math.sqrt(blocks) / (self.n_rows * self.unit**2)
+        return MomentsNoise(
+            column_mean=laws["sums"].standard_deviation / (self.n_rows * LATTICE_STEPS),
+            class_mean=class_mean * column_deviation,
+            covariance=covariance * column_deviation**2,
+            column_deviation=column_deviation,
+            signal_to_noise=1.0 / (2.0 * math.sqrt(self.n_features) * covariance),
+            class_signal_to_noise=1.0 / class_mean,
+        )
+
+    def release(self, lattice: IntArray, labels: IntArray, bits: BitSource) -> MomentsRelease:
+        """Draw the noise, once, and give everything that is revealed of the confidential rows.
+
+        Parameters
+        ----------
+        lattice : ndarray of int64, shape (n_rows, n_features)
+            In [0, 2^16].
+        labels : ndarray of int64, shape (n_rows,)
+            In 0, ..., n_classes - 1.
+        bits : BitSource
+
+        Raises
+        ------
+        ValueError
+            If the arrays are not of that shape, type or range; cells are never named.
+        """
+        self._check(lattice, labels)
+        laws = self._laws()
+        sums, squares = first_sums(lattice)
+        first = FirstMoments(
+            sums=sums + laws["sums"].sample(sums.shape, bits=bits),
+            squares=squares + laws["squares"].sample(squares.shape, bits=bits),
+            sums_noise=laws["sums"].standard_deviation,
+            squares_noise=laws["squares"].standard_deviation,
+        )
+        how = self.standardization(first)
+        counts, class_sums, seconds = second_sums(lattice, labels, self.n_classes, how, per_class=self.per_class)
+        return MomentsRelease(
+            n_rows=self.n_rows,
+            first=first,
+            standardization=how,
+            counts=counts + laws["counts"].sample(counts.shape, bits=bits),
+            class_sums=class_sums + laws["class_sums"].sample(class_sums.shape, bits=bits),
+            second_moments=seconds + symmetric_noise(laws, len(seconds), self.n_features, bits),
+            counts_noise=laws["counts"].standard_deviation,
+            class_sums_noise=laws["class_sums"].standard_deviation,
+            second_moments_noise=laws["above_diagonal"].standard_deviation,
+            randomness=bits.label,
+        )
+
+    def standardization(self, first: FirstMoments) -> Standardization:
+        """Give how rows are standardised, from the first release alone."""
+        means, deviations = first_estimate(first, self.n_rows)
+        factor = self.unit * 2.0**Standardization.FACTOR_BITS / (deviations * HALF_RANGE)
+        return Standardization(
+            centre=np.rint(means * HALF_RANGE).astype(np.int64),
+            factor=np.maximum(np.rint(factor), 1.0).astype(np.int64),
+            unit=self.unit,
+            radius=self.radius,
+        )
+
+    def draw(self, release: MomentsRelease, n_rows: int, bits: BitSource) -> tuple[IntArray, IntArray]:
+        """Draw rows from released moments; post-processing, costs no budget and may be repeated.
+
+        Parameters
+        ----------
+        release : MomentsRelease
+        n_rows : int
+            At least 1; the public number of members, as a rule.
+        bits : BitSource
+            256 bits of it seed a generator.
+
+        Returns
+        -------
+        lattice : ndarray of int64, shape (n_rows, n_features)
+            In [0, 2^16]; no row belongs to a member.
+        labels : ndarray of int64, shape (n_rows,)
+            In random order, as the rows.
+        """
+        if n_rows < 1:
+            raise ValueError(f"n_rows must be at least 1, got n_rows={n_rows}")
+        return draw_rows(fit_model(release), release.standardization, n_rows, bits)
+
+    def _check(self, lattice: Any, labels: Any) -> None:
+        for name, array, shape, least, most in (
+            ("lattice", lattice, (self.n_rows, self.n_features), 0, LATTICE_STEPS),
+            ("labels", labels, (self.n_rows,), 0, self.n_classes - 1),
+        ):
+            if not isinstance(array, np.ndarray) or array.dtype != np.int64 or array.shape != shape:
+                raise ValueError(f"{name} must be an int64 array of shape {shape}")
+            if int(array.min()) < least or int(array.max()) > most:
+                raise ValueError(f"{name} must lie in [{least}, {most}]")

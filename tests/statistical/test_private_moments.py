@@ -1,0 +1,174 @@
+"""The guarantee of private moments, tried on neighbours: sensitivities in integer units, and what samples show."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tasks.noise import SeededBits
+from tasks.noise.gaussian import LatticeGaussian, gaussian_delta
+from tasks.noise.moments import Standardization
+from tasks.noise.moments.sums import first_sums, second_sums, standardize
+from tasks.noise.private_moments import LATTICE_STEPS, PrivateMoments
+from tests.statistics import hockey_stick_violation
+
+IntArray = NDArray[np.int64]
+
+N_SAMPLES = 400_000
+
+
+def first_statistic(lattice: IntArray) -> IntArray:
+    return np.concatenate(first_sums(lattice))
+
+
+def first_deviations(mechanism: PrivateMoments) -> NDArray[np.float64]:
+    noise = mechanism.parameters()
+    return np.repeat([float(noise["sums_noise"]), float(noise["squares_noise"])], mechanism.n_features)
+
+
+def second_statistic(
+    mechanism: PrivateMoments, lattice: IntArray, labels: IntArray, how: Standardization, *, per_class: bool
+) -> IntArray:
+    """All that the second release adds noise to: counts, class sums, diagonals, entries above them."""
+    p = mechanism.n_features
+    counts, sums, seconds = second_sums(lattice, labels, mechanism.n_classes, how, per_class=per_class)
+    rows, columns = np.triu_indices(p, 1)
+    diagonals = seconds[:, np.arange(p), np.arange(p)]
+    return np.concatenate([counts, sums.ravel(), diagonals.ravel(), seconds[:, rows, columns].ravel()])
+
+
+def second_deviations(mechanism: PrivateMoments, *, per_class: bool) -> NDArray[np.float64]:
+    noise, p, c = mechanism.parameters(), mechanism.n_features, mechanism.n_classes
+    blocks = c if per_class else 1
+    names = ["counts_noise", "class_sums_noise", "diagonal_noise", "above_diagonal_noise"]
+    return np.repeat([float(noise[name]) for name in names], [c, c * p, blocks * p, blocks * p * (p - 1) // 2])
+
+
+def rows_to_try(p: int, random: np.random.Generator) -> IntArray:
+    """Random rows, corners, the middle, single columns at their ends, and rows on one line through the middle."""
+    middle = LATTICE_STEPS // 2
+    directions = random.uniform(-1.0, 1.0, (8, p))
+    directions /= np.abs(directions).max(axis=1, keepdims=True)
+    lengths = np.array([-1.0, -0.3, -0.03, 0.03, 0.3, 1.0])
+    line = np.rint(middle * (1.0 + lengths[:, None, None] * directions)).reshape(-1, p)
+    single = np.full((2 * p, p), middle)
+    single[np.arange(p), np.arange(p)] = 0
+    single[p + np.arange(p), np.arange(p)] = LATTICE_STEPS
+    corners = random.integers(0, 2, (16, p)) * LATTICE_STEPS
+    ends = np.array([[0] * p, [LATTICE_STEPS] * p, [middle] * p])
+    return np.concatenate([line, single, corners, LATTICE_STEPS - corners, ends]).astype(np.int64)
+
+
+@pytest.mark.parametrize("p", [1, 2, 5])
+def test_no_neighbour_exceeds_the_first_release_and_the_bound_is_met(p: int) -> None:
+    mechanism = PrivateMoments(1.0, 1e-5, p, 2, 3)
+    tried = rows_to_try(p, np.random.default_rng(p))
+    random_pairs = np.random.default_rng(p + 10).integers(0, LATTICE_STEPS + 1, (100, p))
+    statistics = np.array([first_statistic(row[None]) for row in np.concatenate([tried, random_pairs])])
+    scaled = statistics / first_deviations(mechanism)
+    farthest = max(float(np.max(np.linalg.norm(scaled - one, axis=1))) for one in scaled)
+    assert 0.999 * mechanism.first_mu < farthest <= mechanism.first_mu
+
+
+@pytest.mark.parametrize(("p", "c"), [(1, 1), (1, 3), (2, 2), (5, 1), (5, 3)])
+@pytest.mark.parametrize("per_class", [False, True])
+@pytest.mark.parametrize("steepness", [1.0, 1000.0])
+def test_no_neighbour_exceeds_the_second_release_and_the_bound_is_met(
+    p: int, c: int, per_class: bool, steepness: float
+) -> None:
+    """Neighbours change the label too; steepness 1000 sends all rows to the sphere of radius G."""
+    mechanism = PrivateMoments(1.0, 1e-5, p, c, 3)
+    random = np.random.default_rng(100 * p + c)
+    factor = np.full(p, round(steepness * mechanism.unit * 2**24 / 2**15), dtype=np.int64)
+    how = Standardization(np.zeros(p, dtype=np.int64), factor, mechanism.unit, mechanism.radius)
+    rest, rest_labels = random.integers(0, LATTICE_STEPS + 1, (2, p)), np.array([0, c - 1])
+    statistics = np.array(
+        [
+            second_statistic(mechanism, np.vstack([row, rest]), np.append(label, rest_labels), how, per_class=per_class)
+            for row, label in product(rows_to_try(p, random), range(c))
+        ]
+    )
+    scaled = statistics / second_deviations(mechanism, per_class=per_class)
+    farthest = max(float(np.max(np.linalg.norm(scaled - one, axis=1))) for one in scaled)
+    assert 0.97 * mechanism.second_mu < farthest <= mechanism.second_mu
+
+
+def test_no_row_leaves_the_ball_however_it_is_standardised() -> None:
+    random = np.random.default_rng(5)
+    for p in (1, 3, 50):
+        rows = np.concatenate([rows_to_try(p, random), random.integers(0, LATTICE_STEPS + 1, (2000, p))])
+        for factor, radius in ((2**10, 500), (2**19, 1), (2**19, 793), (2**24, 4096)):
+            how = Standardization(
+                random.integers(-(2**15), 2**15, p), np.full(p, factor, dtype=np.int64), 2**10, radius
+            )
+            grid = standardize(rows, how)
+            squared = [sum(int(cell) ** 2 for cell in row) for row in grid]
+            assert max(squared) <= radius**2
+            if radius > 100 and factor > 2**10:
+                assert max(squared) > 0.9 * (radius - math.sqrt(p)) ** 2  # cut to the ball, not to nothing
+
+
+def scores(
+    statistics: list[IntArray], deviations: NDArray[np.float64], bits: SeededBits, shrink: float
+) -> list[NDArray[np.float64]]:
+    """Noisy statistics of two neighbours along the line that tells them apart best, in units of noise."""
+    direction = (statistics[0] - statistics[1]) / deviations
+    distance = float(np.linalg.norm(direction))
+    out = []
+    for statistic in statistics:
+        score = np.zeros(N_SAMPLES)
+        for j in np.flatnonzero(direction):
+            law = LatticeGaussian(float(deviations[j]) * shrink)
+            noisy = statistic[j] - statistics[1][j] + law.sample(N_SAMPLES, bits=bits)
+            score += noisy * (direction[j] / deviations[j])
+        out.append(score)
+    assert distance > 0
+    return out
+
+
+def verdicts(epsilon: float, delta: float, first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
+    whole = [np.rint(part * 1e6).astype(np.int64) for part in (first, second)]
+    return hockey_stick_violation(whole[0], whole[1], epsilon, delta) is not None
+
+
+@pytest.mark.parametrize(("shrink", "convicted"), [(1.0, False), (0.8, True)])
+def test_both_releases_together_keep_their_claim(shrink: float, convicted: bool) -> None:
+    """The row that goes from one corner to the opposite one meets both bounds at once.
+
+    The neighbours' log-likelihood ratio is a function of the two scores' sum, so no other test is stronger.
+    """
+    epsilon, delta = 0.5, 0.05
+    mechanism = PrivateMoments(epsilon, delta, 2, 2, 3)
+    labels = np.array([0, 0, 1])
+    neighbours = [np.array([[end, end], [30000, 2], [5, 60000]], dtype=np.int64) for end in (0, LATTICE_STEPS)]
+    factor = np.full(2, 2**23, dtype=np.int64)
+    how = Standardization(np.zeros(2, dtype=np.int64), factor, mechanism.unit, mechanism.radius)
+    bits = SeededBits(11)
+    first = scores([first_statistic(rows) for rows in neighbours], first_deviations(mechanism), bits, shrink)
+    second = scores(
+        [second_statistic(mechanism, rows, labels, how, per_class=False) for rows in neighbours],
+        second_deviations(mechanism, per_class=False),
+        bits,
+        shrink,
+    )
+    assert verdicts(epsilon, delta, first[0] + second[0], first[1] + second[1]) is convicted
+
+
+@pytest.mark.parametrize("per_class", [False, True])
+@pytest.mark.parametrize(("shrink", "convicted"), [(1.0, False), (0.8, True)])
+def test_a_changed_label_keeps_the_second_release_s_claim(per_class: bool, shrink: float, convicted: bool) -> None:
+    mechanism = PrivateMoments(0.5, 0.05, 2, 2, 3)
+    how = Standardization(np.zeros(2, dtype=np.int64), np.full(2, 2**23), mechanism.unit, mechanism.radius)
+    middle = LATTICE_STEPS // 2
+    rest = np.array([[1, 2], [3, 60000]], dtype=np.int64)
+    statistics = [
+        second_statistic(mechanism, np.vstack([row, rest]), np.array([label, 0, 1]), how, per_class=per_class)
+        for row, label in (([LATTICE_STEPS, middle], 0), ([middle, 0], 1))
+    ]
+    pair = scores(statistics, second_deviations(mechanism, per_class=per_class), SeededBits(12), shrink)
+    delta = gaussian_delta(0.5, 1.0 / mechanism.second_mu, 1.0)
+    assert verdicts(0.5, delta, *pair) is convicted
