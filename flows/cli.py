@@ -1,6 +1,8 @@
 """The command line `fabrica`. It imports neither Prefect nor Great Expectations before a command needs them."""
 
 import json
+import signal
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -113,4 +115,24 @@ def serve(
 
 def main() -> None:
     """Run the command line and end with its exit code."""
-    app()
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        code = app(standalone_mode=False)
+    except typer.Abort:
+        print("fabrica: interrupted", file=sys.stderr)
+        code = 130
+    except Exception as error:
+        # a usage error; the class is not public, but what it can do is
+        if not hasattr(error, "show") or not hasattr(error, "format_message"):
+            raise
+        error.show()
+        code = 2
+        if "--json" in sys.argv:
+            text = error.format_message()
+            print(json.dumps({"error": {"kind": type(error).__name__, "message": text, "exit_code": code}}))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _interrupt(*_: object) -> None:
+    """End a run that is told to end as Ctrl-C does: locks are let go and a temporary server is stopped."""
+    raise KeyboardInterrupt

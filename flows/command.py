@@ -1,6 +1,7 @@
 """What all commands share: their common options, and how an error ends them."""
 
 import json
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -18,11 +19,12 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks; they may 
 @contextmanager
 def errors_shown(*, as_json: bool, debug: bool) -> Iterator[None]:
     """Turn an error into a few lines on stderr and its exit code."""
+    os.environ["FABRICA_DEBUG"] = "1" if debug else ""
     try:
         yield
     except FabricaError as error:
         if debug:
-            traceback.print_exception(error.__context__ or error)
+            traceback.print_exception(_first_cause(error))
         _fail(type(error).__name__, str(error), error.exit_code, as_json=as_json)
     except (typer.Exit, typer.Abort):
         raise
@@ -33,6 +35,13 @@ def errors_shown(*, as_json: bool, debug: bool) -> Iterator[None]:
             traceback.print_exc()
         text = f"unexpected {type(error).__name__}; run again with --debug to see where (it may quote data)"
         _fail(type(error).__name__, text, 1, as_json=as_json)
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """What was raised first, before our errors took its place."""
+    while error.__context__ is not None:
+        error = error.__context__
+    return error
 
 
 def _fail(kind: str, text: str, exit_code: int, *, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from schemas.errors import ApprovalPending, FabricaError, RequestRefused
+from schemas.errors import ApprovalPending, RequestRefused, StepFailed
 from schemas.release import Candidate, Publication
 from schemas.spec import ReleaseSpec
 from tasks.accounting import mechanism_of
@@ -16,6 +16,7 @@ from tasks.decode import decode
 from tasks.encode import choose_control_rows, encode
 from tasks.evaluate import attack, train, training_sets, utility
 from tasks.fabricate import fabricate, paper_thresholds
+from tasks.files import sha256_file
 from tasks.ingest import ingest
 from tasks.ledger import Ledger
 from tasks.noise import BitSource, OperatingSystemBits
@@ -25,8 +26,8 @@ from tasks.read_spec import read_spec
 from tasks.reserve import refuse_uncovered, reserve
 from tasks.shard import shard
 from tasks.stage import stage
-from tasks.staging import Staging, candidate_digest
-from tasks.step import timed
+from tasks.staging import Staging, binding, candidate_digest
+from tasks.step import noted, timed
 from tasks.validate import validate
 from tasks.workspace import Workspace, project_root
 from tasks.write_report import read_report, write_index, write_report
@@ -58,20 +59,23 @@ def propose(spec_path: Path, release_id: str, bits: BitSource | None = None) -> 
     workspace = Workspace.find(spec_path)
     ledger = Ledger.of(workspace.ledger_path)
     staging = Staging(workspace, spec.dataset, release_id)
-    if workspace.release(spec.dataset, release_id).exists() and not staging.folder.exists():
-        raise RequestRefused(f"release {spec.dataset}/{release_id} is published already; use another release id")
     with workspace.locked(spec.dataset, release_id):
+        if ledger.is_published(spec.dataset, release_id):
+            staging.discard()
+            raise RequestRefused(f"release {spec.dataset}/{release_id} is published already; use another release id")
         try:
-            return staging.candidate() or _make_candidate(spec, spec_path, staging, ledger, bits)
+            return _make_candidate(spec, spec_path, staging, ledger, bits)
         except BaseException as error:
-            charged = any(entry.release_id == release_id for entry in ledger.entries(spec.dataset))
-            if not charged:
+            if not ledger.is_charged(spec.dataset, release_id):
                 staging.discard()
-            elif isinstance(error, FabricaError):
-                raise type(error)(
-                    f"{error}\nthe budget of release {spec.dataset}/{release_id} is charged; go on at no further cost "
-                    f"with --release-id {release_id}"
-                ) from None
+                raise
+            resume = (
+                f"the budget of release {spec.dataset}/{release_id} is charged; go on at no further cost with "
+                f"--release-id {release_id}"
+            )
+            if isinstance(error, StepFailed):
+                raise StepFailed(f"{error}\n{resume}") from error
+            noted(resume)
             raise
 
 
@@ -80,6 +84,9 @@ def _make_candidate(
 ) -> Candidate:
     source_path = project_root(spec_path) / spec.source.path
     mechanism = mechanism_of(spec)
+    if staging.is_complete():
+        staging.start(spec, sha256_file(source_path) if source_path.is_file() else "")
+        return staging.candidate(spec)
     with timed() as times:
         # confidential side
         source = ingest(source_path, spec.table)
@@ -87,22 +94,23 @@ def _make_candidate(
         staging.start(spec, source.sha256)
         controls = staging.control_rows()
         if controls is None:
-            drawn = choose_control_rows(
+            chosen = choose_control_rows(
                 source.frame[spec.table.label],
                 spec.evaluation.control_fraction,
                 np.random.default_rng(int.from_bytes(os.urandom(16))),
                 by_class=spec.privacy.labels_public,
             )
-            controls = staging.keep_control_rows(drawn)
+            controls = staging.keep_control_rows(chosen)
         encoded = encode(source, spec.table, controls)
-        entry = reserve(ledger, spec, staging.release_id, mechanism, encoded.members.lattice.size)
+        cells = encoded.members.lattice.size
+        entry = reserve(ledger, spec, staging, mechanism, cells, binding(spec, source.sha256))
 
         # the border
         noise_added = staging.noise_added()
         if noise_added is None:
-            noise_added = staging.keep_noise_added(
-                perturb(encoded.members, mechanism, OperatingSystemBits() if bits is None else bits)
-            )
+            drawn = perturb(encoded.members, mechanism, OperatingSystemBits() if bits is None else bits)
+            ledger.draw(spec.dataset, staging.release_id)
+            noise_added = staging.keep_noise_added(drawn)
 
         # released side
         sharded = shard(noise_added, spec.fabrication.shard_rows)
@@ -133,17 +141,8 @@ def _make_candidate(
             preserved,
             list(times),
         )
-    return staging.keep_candidate(
-        Candidate(
-            release_id=staging.release_id,
-            dataset=staging.dataset,
-            digest=candidate_digest(staging.release, staging.report),
-            guarantee=manifest.guarantee,
-            uncovered=manifest.uncovered,
-            report=staging.report / "audit.html",
-            needs_approval=spec.approval == "required",
-        )
-    )
+    staging.mark_complete()
+    return staging.candidate(spec)
 
 
 def find_candidate(spec_path: Path, digest: str) -> str:
@@ -156,10 +155,10 @@ def find_candidate(spec_path: Path, digest: str) -> str:
     """
     spec = read_spec(spec_path)
     folder = Workspace.find(spec_path).staging(spec.dataset, "any").parent
-    for path in sorted(folder.glob("*/candidate.json")):
-        candidate = Candidate.model_validate_json(path.read_bytes())
-        if candidate.digest == digest:
-            return candidate.release_id
+    for path in sorted(folder.glob("*/complete")):
+        release, report = path.parent / "release", path.parent / "report"
+        if release.exists() and report.exists() and candidate_digest(release, report) == digest:
+            return path.parent.name
     raise ApprovalPending(
         f"no staged candidate of data set {spec.dataset} has that digest; a candidate that was published or changed "
         "cannot be approved"
@@ -187,7 +186,7 @@ def publish(spec_path: Path, release_id: str, digest: str) -> Publication:
     workspace = Workspace.find(spec_path)
     staging = Staging(workspace, spec.dataset, release_id)
     with workspace.locked(spec.dataset, release_id):
-        candidate = publish_candidate(staging, spec, digest, Ledger.of(workspace.ledger_path))
+        manifest = publish_candidate(staging, spec, digest, Ledger.of(workspace.ledger_path))
         staging.discard()
     report = workspace.report(spec.dataset, release_id)
     write_index(workspace.reports)
@@ -197,7 +196,7 @@ def publish(spec_path: Path, release_id: str, digest: str) -> Publication:
         digest=digest,
         release=workspace.release(spec.dataset, release_id),
         report=report / "audit.html",
-        guarantee=candidate.guarantee,
-        uncovered=candidate.uncovered,
+        guarantee=manifest.guarantee,
+        uncovered=manifest.uncovered,
         step_times=read_report(report).step_times,
     )

@@ -5,7 +5,9 @@ persisted or cached; nothing is retried by the orchestrator, since a step may ha
 a failed state with our value-free text instead of raising, because a raised exception is pickled to disk.
 """
 
+import os
 import re
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -55,8 +57,10 @@ def _outcome(body: Callable[[], Candidate | Publication]) -> State[Any]:
         with executed_by(run_as_task):
             result = body()
     except FabricaError as error:
+        _show_if_debugging(error)
         return Failed(message=str(error), name=type(error).__name__)
     except Exception as error:
+        _show_if_debugging(error)
         failed = StepFailed(f"the release failed with {type(error).__name__}; details are held back")
         return Failed(message=str(failed), name="StepFailed")
     text = f"{result.dataset}/{result.release_id}: {result.guarantee.element.sentence()}"
@@ -89,6 +93,14 @@ def release(request: ReleaseRequest) -> Any:
         return Completed(message=candidate.approval_text(request.spec), name="AwaitingApproval", data=candidate)
     approved = PublishRequest(spec=request.spec, release_id=candidate.release_id, digest=candidate.digest)
     return _as_own(cast(State[Any], publish(approved, return_state=True)))
+
+
+def _show_if_debugging(error: BaseException) -> None:
+    """With --debug: the first cause's traceback on this process's stderr; it never reaches the orchestrator."""
+    if os.environ.get("FABRICA_DEBUG"):
+        while error.__context__ is not None:
+            error = error.__context__
+        traceback.print_exception(error)
 
 
 def _as_own(state: State[Any]) -> State[Any]:

@@ -5,12 +5,12 @@ from typing import cast
 
 from pydantic import ValidationError
 
-from flows.settings import configure, configured_server, require_server
+from flows.settings import configure, configured_server, keep_orchestrator_files_in, require_server
 from flows.terminal import Terminal
 from schemas.errors import ApprovalPending, StepFailed, error_kinds
 from schemas.release import Candidate, Publication, PublishRequest
 from schemas.spec import ReleaseRequest
-from tasks.read_spec import request_refused
+from tasks.read_spec import read_spec, request_refused
 from tasks.staging import new_release_id
 from tasks.step import observed_by
 from tasks.workspace import Workspace
@@ -28,8 +28,7 @@ def release_or_approve(
     FabricaError
         Anything else that went wrong.
     """
-    workspace = Workspace.find(spec)
-    configure(workspace)
+    configure()
     server = configured_server()
     try:
         request: ReleaseRequest | PublishRequest
@@ -49,6 +48,8 @@ def release_or_approve(
                 require_server(server)
                 terminal.noted(f"running as a Prefect flow on the server at {server}")
             else:
+                read_spec(spec)  # a wrong spec need not wait for the server
+                keep_orchestrator_files_in(Workspace.find(spec))
                 terminal.noted("running as a Prefect flow on a temporary server, which takes a while to start")
             outcome = _orchestrated(request)
         else:

@@ -7,7 +7,6 @@ from flows.settings import configure, configured_server, require_server
 from schemas.errors import RequestRefused
 from schemas.spec import ReleaseSpec
 from tasks.read_spec import read_spec
-from tasks.workspace import Workspace
 
 
 def serve_specs(folder: Path) -> None:
@@ -24,7 +23,7 @@ def serve_specs(folder: Path) -> None:
         There are no specs, one is wrong, or no Prefect server is configured or answering.
     """
     specs = find_specs(folder)
-    configure(Workspace.find(folder), quiet=False)
+    configure(quiet=False)
     address = configured_server()
     if address is None:
         raise RequestRefused(

@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 from schemas.errors import RequestRefused
-from tasks.workspace import Workspace
+from tasks.workspace import Workspace, make_private
 
 _SETTINGS = {
     # what may be written down: no results, anywhere
@@ -28,13 +28,11 @@ _SETTINGS = {
 }
 
 
-def configure(workspace: Workspace, *, quiet: bool = True) -> None:
+def configure(*, quiet: bool = True) -> None:
     """Set the orchestrator's environment, leaving alone what the user has set.
 
     Parameters
     ----------
-    workspace : Workspace
-        Where the orchestrator's files go if `PREFECT_HOME` is not set and no server is configured.
     quiet : bool, default=True
         Keep the orchestrator's own log lines off the terminal.
     """
@@ -43,8 +41,12 @@ def configure(workspace: Workspace, *, quiet: bool = True) -> None:
     if quiet:
         os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
         os.environ.setdefault("PREFECT_LOGGING_TO_API_ENABLED", "true")
-    if configured_server() is None and "PREFECT_HOME" not in os.environ:
-        workspace.prefect_home.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+def keep_orchestrator_files_in(workspace: Workspace) -> None:
+    """Keep the temporary server's files in the workspace, unless the user has named a place."""
+    if "PREFECT_HOME" not in os.environ:
+        make_private(workspace.prefect_home)
         os.environ["PREFECT_HOME"] = str(workspace.prefect_home)
 
 

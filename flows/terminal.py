@@ -99,7 +99,7 @@ class Terminal:
             self.out.print("noise        on class sizes, means and covariances; rows are drawn from these")
         else:
             self.out.print(
-                f"noise        typically {law.expected_magnitude:.3g} of a column's range in each cell, before smoothing"
+                f"noise        typically {law.expected_magnitude:.3g} of its column's range in a cell, before smoothing"
             )
         self.out.print(f"guarantee    {plan.guarantee.element.sentence()}", markup=False)
         self.out.print(f"             {plan.guarantee.element.proof}", markup=False)

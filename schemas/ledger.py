@@ -9,7 +9,7 @@ from schemas.base import Model
 from schemas.events import Event
 from schemas.spec import Budget
 
-EntryKind = Literal["budget", "reserve", "commit", "void"]
+EntryKind = Literal["budget", "reserve", "draw", "commit", "void"]
 
 
 class LedgerEntry(Model):
@@ -18,14 +18,16 @@ class LedgerEntry(Model):
     sequence: int = Field(ge=1)
     dataset: str
     kind: EntryKind
-    """`budget` sets a data set's budget, `reserve` charges a release, `commit` marks it published, `void` takes a
-    charge back because provably no noise was kept."""
+    """`budget` sets a data set's budget, `reserve` charges a release, `draw` tells that its noise exists from now on,
+    `commit` marks it published, `void` takes a charge back because its noise was never kept."""
     release_id: str | None
     epsilon: float
     delta: float
     """Record level: the budget of a `budget` entry, the charge's stated guarantee of the others."""
     events: list[Event] = Field(default_factory=list)
     """What a `reserve` entry charges for; the budget is checked against the composition of these."""
+    binding: str = ""
+    """Digest of the spec and the source that a `reserve` entry is for; the charge buys nothing else."""
     reason: str = ""
     """Why a steward set a budget or voided a charge."""
     at: datetime

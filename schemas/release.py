@@ -24,12 +24,12 @@ class StagingState(Model):
 
 
 class Candidate(Model):
-    """`candidate.json`: a staged release that waits for publication under its digest."""
+    """A staged release that waits for publication under its digest."""
 
     release_id: ReleaseId
     dataset: str
     digest: str = Field(pattern=r"^[0-9a-f]{64}$")
-    """SHA-256 over the checksums of the release folder and of the audit report: what an approver approves."""
+    """SHA-256 over the checksums of every file of the release and its report: what an approver approves."""
     guarantee: Guarantees
     uncovered: list[str]
     report: Path

@@ -27,7 +27,7 @@ ClassifierName = Literal["kahm", "nearest-neighbour", "logistic"]
 class Source(Model):
     """Where the confidential table is."""
 
-    path: str = Field(min_length=1)
+    path: str = Field(min_length=1, max_length=1000)
     """A CSV (`.csv`) or Parquet (`.parquet`) file, relative to the spec's project root or absolute."""
 
     @field_validator("path")
@@ -41,7 +41,7 @@ class Source(Model):
 class Budget(Model):
     """What a data set may spend over all its releases, at record level."""
 
-    epsilon: Number = Field(gt=0)
+    epsilon: Number = Field(gt=0, le=1e9)
     delta: Number = Field(ge=0, lt=1)
 
 
@@ -63,7 +63,7 @@ class Privacy(Model):
 
     unit: Unit
     """What epsilon and delta are about: one cell (`element`) or one whole row (`record`)."""
-    epsilon: Number = Field(gt=0)
+    epsilon: Number = Field(gt=0, le=1e6)
     delta: Number = Field(ge=0, lt=1)
     distance: Number = Field(default=1.0, gt=0, le=1)
     """How far one cell may move between adjacent tables, in scaled units; only for `unit: element`."""

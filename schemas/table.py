@@ -4,7 +4,6 @@ Bounds and categories are the steward's public knowledge. They are never compute
 taken from the data would leak (design section 3, point 7).
 """
 
-import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -13,6 +12,8 @@ from pydantic import Discriminator, Field, StrictInt, StrictStr, Tag, field_vali
 from schemas.base import Model, Number
 
 OutsideBounds = Literal["clip", "refuse"]
+_LARGEST_BOUND = 1e100
+_SMALLEST_SPAN = 1e-100
 
 
 class _DeclaredColumn(Model):
@@ -51,10 +52,15 @@ class NumericColumn(_BoundedColumn):
         lower, upper = self.bounds
         if not lower < upper:
             raise ValueError(f"bounds must be [lower, upper] with lower < upper, got [{lower:g}, {upper:g}]")
-        if not math.isfinite(upper - lower):
-            raise ValueError("bounds are too far apart: their difference is not a finite number")
-        if self.precision is not None and self.precision > upper - lower:
-            raise ValueError("precision must not be larger than the distance between the bounds")
+        largest = max(abs(lower), abs(upper))
+        if largest > _LARGEST_BOUND or not _SMALLEST_SPAN <= upper - lower:
+            raise ValueError("bounds must be at most 1e100 in magnitude and at least 1e-100 apart; change the unit")
+        if upper - lower < largest * 2.0**-32:
+            raise ValueError("bounds are too close together for their size; subtract a public offset from the column")
+        if self.precision is not None and not 2.0**-50 <= self.precision / (upper - lower) <= 1:
+            raise ValueError("precision must be at most the distance between the bounds, and not absurdly small")
+        if self.precision is not None and self.precision < largest * 2.0**-50:
+            raise ValueError("precision is finer than numbers of this size can be; use a larger one")
         return self
 
 
@@ -89,6 +95,10 @@ class CategoricalColumn(_DeclaredColumn):
     def _distinct(cls, categories: list[str] | list[int]) -> list[str] | list[int]:
         if len(set(categories)) != len(categories):
             raise ValueError("categories must differ from each other")
+        if any(isinstance(category, str) and category != category.strip() for category in categories):
+            raise ValueError("categories must not begin or end with spaces; spaces around cells are ignored")
+        if any(isinstance(category, int) and abs(category) > 2**53 for category in categories):
+            raise ValueError("whole-number categories beyond 2**53 are not supported; use text")
         return categories
 
 
@@ -134,6 +144,8 @@ class TableSchema(Model):
 
     @model_validator(mode="after")
     def _label_and_features(self) -> Self:
+        if any(not name.strip() for name in self.columns):
+            raise ValueError("a column needs a name")
         if self.label not in self.columns:
             raise ValueError(f"label `{self.label}` is not among the columns; declare it as a categorical column")
         if not isinstance(self.columns[self.label], CategoricalColumn):

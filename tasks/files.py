@@ -2,7 +2,10 @@
 
 import hashlib
 import os
+import stat
 from pathlib import Path
+
+from schemas.errors import IntegrityFailed
 
 CHECKSUMS = "SHA256SUMS"
 
@@ -55,6 +58,23 @@ def sha256_file(path: Path) -> str:
 
 
 def checksum_lines(folder: Path) -> str:
-    """The content of SHA256SUMS for every file below `folder` but that one, readable by `sha256sum -c`."""
-    names = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
-    return "".join(f"{sha256_file(folder / name)}  {name}\n" for name in names if name != CHECKSUMS)
+    """The content of SHA256SUMS for every file below `folder` but that one, readable by `sha256sum -c`.
+
+    Raises
+    ------
+    IntegrityFailed
+        Something below `folder` (or `folder` itself) is neither a plain file nor a plain folder that holds one.
+    """
+    if folder.is_symlink() or not folder.is_dir():
+        raise IntegrityFailed(f"{folder}: is missing or not a plain folder")
+    names = []
+    for parent, folders, files in os.walk(folder):
+        for name in [*folders, *files]:
+            path = Path(parent) / name
+            mode = path.lstat().st_mode
+            if not (stat.S_ISREG(mode) or (stat.S_ISDIR(mode) and any(path.iterdir()))):
+                raise IntegrityFailed(
+                    f"{path}: is neither a plain file nor a folder that holds one; it does not belong here"
+                )
+        names += [(Path(parent) / name).relative_to(folder).as_posix() for name in files]
+    return "".join(f"{sha256_file(folder / name)}  {name}\n" for name in sorted(names) if name != CHECKSUMS)

@@ -25,7 +25,8 @@ from tasks.tables import SourceTable
 
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _NOT_FINITE = r"^[+-]?(nan|inf|infinity)$"
-_WHOLE_NUMBER = r"^[+-]?\d{1,18}$"
+_WHOLE_NUMBER = r"^-?\d{1,18}$"
+_LARGEST_ROW_BYTES = 16 * 2**20
 
 
 @step("Read source")
@@ -52,9 +53,9 @@ def ingest(path: Path, table: TableSchema) -> SourceTable:
         The file cannot be read as what its ending says, columns are missing, undeclared or doubled, or cells have no
         value of the declared type (by column and count).
     """
-    if not path.is_file():
+    if not _is_file(path):
         raise RequestRefused(f"{path}: no such file; correct source.path in the spec")
-    arrow = _read_csv(path) if path.suffix.lower() == ".csv" else _read_parquet(path)
+    arrow = _read_csv(path, table) if path.suffix.lower() == ".csv" else _read_parquet(path, table)
     _check_columns(path, arrow.column_names, table)
     if arrow.num_rows == 0:
         raise ValidationFailed(f"{path.name}: has no rows")
@@ -69,7 +70,7 @@ def ingest(path: Path, table: TableSchema) -> SourceTable:
     return SourceTable(frame=pd.DataFrame(columns), sha256=sha256_file(path))
 
 
-def _read_csv(path: Path) -> pa.Table:
+def _read_csv(path: Path, declared: TableSchema) -> pa.Table:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = next(csv.reader(file), None)
@@ -77,9 +78,9 @@ def _read_csv(path: Path) -> pa.Table:
         raise ValidationFailed(f"{path.name}: is not text in UTF-8; save it as UTF-8") from None
     except (OSError, csv.Error):
         raise ValidationFailed(f"{path.name}: cannot be read as CSV; check the file and its permissions") from None
-    if header is None:
-        raise ValidationFailed(f"{path.name}: is empty; a CSV file starts with a line of column names")
-    _check_distinct(path, header)
+    if not header:
+        raise ValidationFailed(f"{path.name}: is empty, or its first line is; it must begin with a header line")
+    _check_header(path, header, declared)
     broken: list[int] = []
 
     def count_broken(row: pa.csv.InvalidRow) -> str:
@@ -89,6 +90,7 @@ def _read_csv(path: Path) -> pa.Table:
     try:
         table = pa.csv.read_csv(
             path,
+            read_options=pa.csv.ReadOptions(block_size=_LARGEST_ROW_BYTES),
             parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=count_broken),
             convert_options=pa.csv.ConvertOptions(
                 column_types=dict.fromkeys(header, pa.string()), null_values=[""], strings_can_be_null=True
@@ -96,7 +98,8 @@ def _read_csv(path: Path) -> pa.Table:
         )
     except (pa.ArrowException, OSError):
         raise ValidationFailed(
-            f"{path.name}: cannot be read as CSV; it must be UTF-8 text with commas between the columns"
+            f"{path.name}: cannot be read as CSV; it must be UTF-8 text with commas between the columns, and no row may "
+            f"be longer than {_LARGEST_ROW_BYTES // 2**20} MiB"
         ) from None
     if broken:
         raise ValidationFailed(
@@ -106,16 +109,22 @@ def _read_csv(path: Path) -> pa.Table:
     return table.rename_columns(header)
 
 
-def _read_parquet(path: Path) -> pa.Table:
+def _read_parquet(path: Path, declared: TableSchema) -> pa.Table:
     try:
         table = pa.parquet.ParquetFile(path).read()
     except (pa.ArrowException, OSError):
         raise ValidationFailed(f"{path.name}: cannot be read as Parquet; is the file whole?") from None
-    _check_distinct(path, table.column_names)
+    _check_header(path, table.column_names, declared)
     return table
 
 
-def _check_distinct(path: Path, names: list[str]) -> None:
+def _check_header(path: Path, names: list[str], table: TableSchema) -> None:
+    """Refuse a file whose first line is not a header: then it is a row, and its cells must not be quoted."""
+    if not set(names) & set(table.columns):
+        hint = "; is the file separated by commas?" if len(names) == 1 else ""
+        raise ValidationFailed(
+            f"{path.name}: none of its {len(names)} column names is declared; does it begin with a header line?{hint}"
+        )
     doubled = [name for name, count in Counter(names).items() if count > 1]
     if doubled:
         raise ValidationFailed(f"{path.name}: column names stand more than once: {_listed(doubled)}; rename them")
@@ -126,8 +135,7 @@ def _check_columns(path: Path, names: list[str], table: TableSchema) -> None:
     extra = [name for name in names if name not in table.columns]
     faults = []
     if missing:
-        hint = "; is the file separated by commas?" if len(names) == 1 else ""
-        faults.append(f"{path.name}: declared columns are missing: {_listed(missing)}{hint}")
+        faults.append(f"{path.name}: declared columns are missing: {_listed(missing)}")
     if extra:
         unnamed = " (a trailing comma makes an unnamed column)" if "" in extra else ""
         faults.append(
@@ -180,18 +188,38 @@ def _convert_number(values: pa.Array, *, whole: bool) -> tuple[pd.Series, dict[s
 def _convert_label(values: pa.Array, *, whole: bool) -> tuple[pd.Series, dict[str, int]]:
     if not whole:
         if not _is_text(values.type):
-            values = values.cast(pa.large_string())
+            try:
+                values = values.cast(pa.large_string())
+            except pa.ArrowException:
+                return _none_of(values, "text")
         return values.to_pandas().astype("str"), {}
     counts: dict[str, int] = {}
     if _is_text(values.type):
         good = _matches(values, _WHOLE_NUMBER)
         counts["with text that is not a whole number"] = len(values) - values.null_count - _count(good)
         values = pc.if_else(pc.fill_null(good, False), values, pa.scalar(None, values.type)).cast(pa.int64())
-    elif not pa.types.is_integer(values.type):
-        counts[f"with values of type {values.type}, not whole numbers"] = len(values) - values.null_count
-        values = pa.nulls(len(values), pa.int64())
+    else:
+        try:
+            if not pa.types.is_integer(values.type):
+                raise pa.ArrowTypeError
+            values = values.cast(pa.int64())
+        except pa.ArrowException:
+            return _none_of(values, "whole numbers of 64 bits")
     series = pd.Series(pd.array(values.to_pylist(), dtype="Int64"))
     return series, {what: count for what, count in counts.items() if count}
+
+
+def _none_of(values: pa.Array, wanted: str) -> tuple[pd.Series, dict[str, int]]:
+    """A column of a type that cannot be what was declared: every value of it counts."""
+    counts = {f"with values of type {values.type}, not {wanted}": len(values) - values.null_count}
+    return pd.Series([None] * len(values)), counts
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # such as a name that is too long
+        return False
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -52,8 +52,8 @@ def make_plan(spec: ReleaseSpec, ledger: Ledger) -> Plan:
         fits_budget=left > 0,
         releases_left=left,
         unperturbed_cells_per_row=per_row,
-        rows_before_warning=math.floor(WARN_UNPERTURBED_CELLS / per_row) if per_row else None,
-        rows_before_refusal=math.floor(REFUSE_UNPERTURBED_CELLS / per_row) if per_row else None,
+        rows_before_warning=_rows_before(WARN_UNPERTURBED_CELLS, per_row),
+        rows_before_refusal=_rows_before(REFUSE_UNPERTURBED_CELLS, per_row),
         uncovered=spec.uncovered,
         warnings=warnings,
     )
@@ -77,6 +77,12 @@ def unperturbed_warning(cells: int, mechanism: Mechanism) -> str | None:
     if expected <= WARN_UNPERTURBED_CELLS:
         return None
     return f"{expected:.3g} of {cells} cells are expected to get no noise at all (cells x delta)"
+
+
+def _rows_before(cells: float, per_row: float) -> int | None:
+    """Rows up to which no more than `cells` cells are expected; None if no table is that long."""
+    rows = cells / per_row if per_row else math.inf
+    return math.floor(rows) if rows < 1e15 else None
 
 
 def _in_own_unit(expected_magnitude: float | None, bounds: tuple[float, float]) -> float | None:

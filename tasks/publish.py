@@ -5,17 +5,17 @@ from pathlib import Path
 from schemas.errors import ApprovalPending, IntegrityFailed, RequestRefused
 from schemas.ledger import LedgerEntry
 from schemas.manifest import Manifest
-from schemas.release import Candidate
 from schemas.spec import ReleaseSpec
 from tasks.files import CHECKSUMS, checksum_lines, move_folder
 from tasks.ledger import Ledger
+from tasks.read_spec import spec_sha256
 from tasks.staging import Staging, candidate_digest
 from tasks.step import step
 from tasks.workspace import make_private
 
 
 @step("Publish")
-def publish(staging: Staging, spec: ReleaseSpec, digest: str, ledger: Ledger) -> Candidate:
+def publish(staging: Staging, spec: ReleaseSpec, digest: str, ledger: Ledger) -> Manifest:
     """Move a staged candidate to its place, with its report, and commit its charge.
 
     Parameters
@@ -28,42 +28,48 @@ def publish(staging: Staging, spec: ReleaseSpec, digest: str, ledger: Ledger) ->
 
     Returns
     -------
-    Candidate
+    Manifest
 
     Raises
     ------
     ApprovalPending
-        The digest is not the candidate's.
+        The digest is not that of the files in staging.
     IntegrityFailed
-        The staged files were changed, or the ledger does not hold the candidate's charge.
+        The staged files do not agree with each other, or the ledger does not hold the candidate's charge.
     RequestRefused
-        There is no such candidate, its randomness is not private, or the guarantee does not cover it.
+        There is no such candidate, its spec was changed since, its randomness is not private, or the guarantee does
+        not cover it.
 
     Notes
     -----
     Each part is done once: a publication that was cut off is finished by doing it again.
     """
-    candidate = staging.candidate()
-    if candidate is None:
+    if not staging.is_complete():
         raise RequestRefused(
             f"there is no staged candidate {staging.dataset}/{staging.release_id}; "
             "run the release without --approve first"
-        )
-    if digest != candidate.digest:
-        raise ApprovalPending(
-            f"the digest given is not that of candidate {staging.dataset}/{staging.release_id}; read its report "
-            f"({candidate.report}) and approve the digest it was staged with"
         )
     place = staging.workspace.release(staging.dataset, staging.release_id)
     report_place = staging.workspace.report(staging.dataset, staging.release_id)
     release = staging.release if staging.release.exists() else place
     report = staging.report if staging.report.exists() else report_place
-    if candidate_digest(release, report) != digest or checksum_lines(release) != (release / CHECKSUMS).read_text():
+    if candidate_digest(release, report) != digest:
+        raise ApprovalPending(
+            f"the digest given is not that of candidate {staging.dataset}/{staging.release_id} as it lies in staging; "
+            f"read its report ({report / 'audit.html'}) and approve the digest that `fabrica release` shows. If files "
+            "in staging were changed, start a new release"
+        )
+    if checksum_lines(release) != (release / CHECKSUMS).read_text():
         raise IntegrityFailed(
             f"candidate {staging.dataset}/{staging.release_id} was changed after it was staged; it is not published. "
             "Its budget stays spent; start a new release"
         )
     manifest = Manifest.model_validate_json((release / "manifest.json").read_bytes())
+    if manifest.spec_sha256 != spec_sha256(spec):
+        raise RequestRefused(
+            f"candidate {staging.dataset}/{staging.release_id} was made with another spec than this one is now; put "
+            "the spec back, or use another release id"
+        )
     if manifest.randomness != "os-csprng":
         raise RequestRefused("the candidate's noise is seeded (not private); it is for tests and never published")
     if manifest.uncovered and not spec.privacy.allow_uncovered:
@@ -78,7 +84,7 @@ def publish(staging: Staging, spec: ReleaseSpec, digest: str, ledger: Ledger) ->
     if release != place:
         _move(release, place)
     ledger.commit(staging.dataset, staging.release_id)
-    return candidate
+    return manifest
 
 
 def check_charged(manifest: Manifest, entries: list[LedgerEntry]) -> LedgerEntry:

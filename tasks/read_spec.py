@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 from collections.abc import Hashable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -103,14 +104,13 @@ def spec_sha256(spec: ReleaseSpec) -> str:
 def spec_faults(error: ValidationError) -> list[str]:
     """What is wrong with a spec, a line for each fault, at most 20."""
     faults = error.errors(include_url=False, include_input=False, include_context=False)
-    lines = [_fault_line(ReleaseSpec, fault["loc"], fault["type"], fault["msg"]) for fault in faults]
-    if len(lines) > _MOST_FAULTS_SHOWN:
-        lines[_MOST_FAULTS_SHOWN:] = [f"and {len(lines) - _MOST_FAULTS_SHOWN} more faults"]
-    return lines
+    shown = faults[:_MOST_FAULTS_SHOWN]
+    lines = [_fault_line(ReleaseSpec, fault["loc"], fault["type"], fault["msg"]) for fault in shown]
+    return lines + ([f"and {len(faults) - len(shown)} more faults"] if len(faults) > len(shown) else [])
 
 
 def _fault_line(root: type[BaseModel], loc: Sequence[int | str], kind: str, message: str) -> str:
-    place, known = _follow(root, loc)
+    place, known = _follow(root, loc, last_is_key=kind in {"extra_forbidden", "missing"})
     where = ".".join(place) or "the spec"
     if kind == "extra_forbidden":
         return f"{where}: unknown key{_suggestion(str(loc[-1]), known)}"
@@ -119,10 +119,17 @@ def _fault_line(root: type[BaseModel], loc: Sequence[int | str], kind: str, mess
     return f"{where}: {message.removeprefix('Value error, ')}"
 
 
-def _follow(root: type[BaseModel], loc: Sequence[int | str]) -> tuple[list[str], list[str]]:
+@cache
+def _json_schema(root: type[BaseModel]) -> dict[str, Any]:
+    return root.model_json_schema()
+
+
+def _follow(
+    root: type[BaseModel], loc: Sequence[int | str], *, last_is_key: bool = True
+) -> tuple[list[str], list[str]]:
     """The place as a person wrote it (union tags left out), and the keys known at its last level."""
     place: list[str] = []
-    schema = root.model_json_schema()
+    schema = _json_schema(root)
     definitions = schema.get("$defs", {})
     here: list[dict[str, Any]] = [schema]
     known: list[str] = []
@@ -149,7 +156,7 @@ def _follow(root: type[BaseModel], loc: Sequence[int | str]) -> tuple[list[str],
         elif items and isinstance(key, int):
             place.append(str(key + 1))
             here = [item for group in items for item in group if isinstance(item, dict)]
-        elif key == loc[-1] and properties:
+        elif last_is_key and key == loc[-1] and properties:
             place.append(str(key))
             known = list(properties)
         # anything else is the tag of a union, which nobody wrote

@@ -1,12 +1,16 @@
 """Charge the budget before noise is drawn, and refuse what must not be drawn."""
 
-from schemas.errors import RequestRefused
+from schemas.errors import IntegrityFailed, RequestRefused
 from schemas.ledger import LedgerEntry
+from schemas.manifest import Manifest
 from schemas.spec import ReleaseSpec
 from tasks.accounting import Mechanism
 from tasks.ledger import Ledger
 from tasks.plan import REFUSE_UNPERTURBED_CELLS
+from tasks.publish import check_charged
+from tasks.staging import Staging
 from tasks.step import step
+from tasks.workspace import Workspace
 
 
 def refuse_uncovered(spec: ReleaseSpec) -> None:
@@ -24,17 +28,21 @@ def refuse_uncovered(spec: ReleaseSpec) -> None:
 
 
 @step("Reserve budget")
-def reserve(ledger: Ledger, spec: ReleaseSpec, release_id: str, mechanism: Mechanism, cells: int) -> LedgerEntry:
+def reserve(
+    ledger: Ledger, spec: ReleaseSpec, staging: Staging, mechanism: Mechanism, cells: int, binding: str
+) -> LedgerEntry:
     """Charge the release at record level.
 
     Parameters
     ----------
     ledger : Ledger
     spec : ReleaseSpec
-    release_id : str
+    staging : Staging
     mechanism : CellNoise or Moments
     cells : int
         Number of cells that will be perturbed.
+    binding : str
+        Digest of spec and source.
 
     Returns
     -------
@@ -46,6 +54,8 @@ def reserve(ledger: Ledger, spec: ReleaseSpec, release_id: str, mechanism: Mecha
         More than one cell is expected to get no noise and the spec does not accept that.
     BudgetRefused
         The budget does not allow it.
+    IntegrityFailed
+        The ledger is broken, or lacks the charge of a release that lies published here.
     """
     expected = cells * mechanism.unperturbed_share
     if expected > REFUSE_UNPERTURBED_CELLS and not spec.privacy.allow_unperturbed_cells:
@@ -54,4 +64,24 @@ def reserve(ledger: Ledger, spec: ReleaseSpec, release_id: str, mechanism: Mecha
             "delta, or accept it with `allow_unperturbed_cells: true` under privacy. Nothing was spent"
         )
     charge = mechanism.guarantees.record
-    return ledger.reserve(spec.dataset, release_id, charge, mechanism.events, spec.privacy.budget)
+    require_published_charged(staging.workspace, ledger, spec.dataset)
+    return ledger.reserve(spec.dataset, staging.release_id, charge, mechanism.events, spec.privacy.budget, binding)
+
+
+def require_published_charged(workspace: Workspace, ledger: Ledger, dataset: str) -> None:
+    """Refuse to charge a ledger that lacks the charge of a published release: it was cut off, swapped or lost.
+
+    Raises
+    ------
+    IntegrityFailed
+    """
+    entries = ledger.entries(dataset)
+    for path in sorted(workspace.release(dataset, "any").parent.glob("*/manifest.json")):
+        try:
+            check_charged(Manifest.model_validate_json(path.read_bytes()), entries)
+        except ValueError:
+            raise IntegrityFailed(f"{path}: is not a valid manifest; the release was changed") from None
+        except IntegrityFailed as error:
+            raise IntegrityFailed(
+                f"{error}. The ledger at {ledger.name} is not the whole one: restore it before anything is released"
+            ) from None

@@ -6,9 +6,11 @@ for the same cells a second time, and it keeps the same members and control rows
 
 import hashlib
 import io
-import json
 import secrets
 import shutil
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,9 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from schemas.errors import IntegrityFailed, RequestRefused
+from schemas.manifest import Manifest
 from schemas.release import Candidate, StagingState
 from schemas.spec import ReleaseSpec
-from tasks.files import CHECKSUMS, sha256_file, write_whole
+from tasks.files import CHECKSUMS, checksum_lines, write_whole
 from tasks.read_spec import spec_sha256
 from tasks.tables import IntArray, NoiseAddedTable
 from tasks.workspace import Workspace, make_private
@@ -61,8 +64,11 @@ class Staging:
             The release was begun with another spec or another source.
         """
         path = self.folder / "state.json"
+        if self.noise_added() is not None and not path.exists():
+            raise IntegrityFailed(f"{path}: is missing beside noise-added data; the staging folder was changed")
         if path.exists():
-            state = StagingState.model_validate_json(path.read_bytes())
+            with _read_whole(path):
+                state = StagingState.model_validate_json(path.read_bytes())
             changed = [
                 what
                 for what, same in [
@@ -92,7 +98,11 @@ class Staging:
     def control_rows(self) -> IntArray | None:
         """Positions of the control rows, once they were chosen."""
         path = self.folder / "control_rows.npy"
-        return np.load(path) if path.exists() else None
+        if not path.exists():
+            return None
+        with _read_whole(path):
+            rows: IntArray = np.load(path)
+            return rows
 
     def keep_control_rows(self, rows: IntArray) -> IntArray:
         """Keep the positions of the control rows for a run that takes this one up."""
@@ -106,7 +116,7 @@ class Staging:
         path = self.folder / "noise_added.npz"
         if not path.exists():
             return None
-        with np.load(path) as arrays:
+        with _read_whole(path), np.load(path) as arrays:
             return NoiseAddedTable(
                 lattice=arrays["lattice"],
                 labels=arrays["labels"],
@@ -141,32 +151,68 @@ class Staging:
                 f"finish it with --release-id {self.release_id}"
             )
 
-    def candidate(self) -> Candidate | None:
-        """The staged candidate, once it is complete."""
-        path = self.folder / "candidate.json"
-        return Candidate.model_validate_json(path.read_bytes()) if path.exists() else None
+    def is_complete(self) -> bool:
+        """Whether the candidate is complete. What it is, is read from its files, never from this mark."""
+        return (self.folder / "complete").exists()
 
-    def keep_candidate(self, candidate: Candidate) -> Candidate:
+    def mark_complete(self) -> None:
         """Mark the candidate as complete."""
-        write_whole(self.folder / "candidate.json", candidate.model_dump_json(indent=1).encode())
-        return candidate
+        write_whole(self.folder / "complete", b"")
+
+    def manifest(self) -> Manifest:
+        """The candidate's manifest.
+
+        Raises
+        ------
+        IntegrityFailed
+            It is missing or not valid.
+        """
+        path = self.release / "manifest.json"
+        with _read_whole(path):
+            return Manifest.model_validate_json(path.read_bytes())
+
+    def candidate(self, spec: ReleaseSpec) -> Candidate:
+        """The staged candidate, as its files are."""
+        manifest = self.manifest()
+        return Candidate(
+            release_id=self.release_id,
+            dataset=self.dataset,
+            digest=candidate_digest(self.release, self.report),
+            guarantee=manifest.guarantee,
+            uncovered=manifest.uncovered,
+            report=self.report / "audit.html",
+            needs_approval=spec.approval == "required",
+        )
 
     def discard(self) -> None:
         """Remove the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+@contextmanager
+def _read_whole(path: Path) -> Iterator[None]:
+    """Turn whatever a damaged file raises into our error."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        raise IntegrityFailed(f"{path}: is missing or damaged; the staging folder was changed") from None
+
+
 def candidate_digest(release: Path, report: Path) -> str:
-    """SHA-256 over the release's checksum file and its audit report.
+    """SHA-256 over the checksums of every file of the release and of its report: what an approver approves.
 
     Raises
     ------
     IntegrityFailed
-        One of the two is missing.
+        A folder is missing, or holds anything but plain files.
     """
-    parts = {"release": release / CHECKSUMS, "report": report / "audit.json"}
-    missing = [str(path) for path in parts.values() if not path.is_file()]
-    if missing:
-        raise IntegrityFailed(f"missing: {', '.join(missing)}; the candidate is not whole")
-    hashes = {name: sha256_file(path) for name, path in parts.items()}
-    return hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()
+    text = f"release\n{checksum_lines(release)}report\n{checksum_lines(report)}"
+    for path in [release / CHECKSUMS, release / "manifest.json", report / "audit.json", report / "audit.html"]:
+        if not path.is_file():
+            raise IntegrityFailed(f"{path}: is missing; the candidate is not whole")
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def binding(spec: ReleaseSpec, source_sha256: str) -> str:
+    """Digest of what a charge is for: the spec and the source."""
+    return hashlib.sha256(f"{spec_sha256(spec)} {source_sha256}".encode()).hexdigest()

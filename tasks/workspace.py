@@ -7,7 +7,7 @@ the home is the project folder: the nearest folder upwards that holds a `pyproje
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +37,10 @@ class Workspace:
     def find(cls, start: Path) -> "Workspace":
         """The workspace of `FABRICA_HOME`, or of the project that `start` belongs to."""
         home = os.environ.get("FABRICA_HOME")
-        return cls(Path(home).expanduser().resolve() if home else project_root(start))
+        try:
+            return cls(Path(home).expanduser().resolve() if home else project_root(start))
+        except (OSError, RuntimeError):
+            raise RequestRefused("FABRICA_HOME: is not a folder that can be used") from None
 
     @property
     def ledger_path(self) -> Path:
@@ -84,7 +87,12 @@ class Workspace:
                 raise RequestRefused(
                     f"release {dataset}/{release_id} is being made by another process; wait for it to end"
                 )
-            yield
+            try:
+                yield
+            finally:
+                for empty in [folder, folder.parent]:
+                    with suppress(OSError):  # not empty: other releases are being made
+                        empty.rmdir()
 
 
 @contextmanager

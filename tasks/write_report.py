@@ -113,6 +113,7 @@ def write_index(reports: Path) -> Path:
     found = [read_report(path.parent) for path in sorted(reports.glob("*/*/audit.json"))]
     page = reports / "index.html"
     write_whole(page, reports_index_html(found).encode())
+    page.chmod(0o600)  # internal, as the reports are
     return page
 
 

@@ -26,6 +26,8 @@ from tasks.accounting.lattice import LATTICE_STEPS, SPACING, lattice_distance
 from tasks.accounting.record_level import reported_guarantee
 from tasks.noise import LatticeNoise, PrivateMoments, comparison, gaussian_standard_deviation, optimal_on_lattice
 
+LARGEST_CELL_EPSILON = 40.0
+"""Up to here what is drawn keeps the law's guarantee but for less than 1e-17 of delta per value (bias below 2^-116)."""
 RECORD_FAMILIES = ("dirac-laplace", "staircase", "truncated-laplace", "gaussian")
 """Laws that are compared for a whole row; others differ little from these and take long to calibrate."""
 
@@ -185,6 +187,7 @@ def cell_noise(privacy: Privacy, n_features: int, n_classes: int = 2) -> CellNoi
         distance = lattice_distance(privacy.distance)
         law, compared = _law_for_cells(privacy, distance)
         element_epsilon, element_delta = privacy.epsilon, law.delta_at(privacy.epsilon)
+    _refuse_beyond_sampler(_full_range_epsilon(law, element_epsilon, privacy.delta, distance))
     events: list[Event] = [cell_noise_event(law, LATTICE_STEPS, n_features), *label_events]
     record_epsilon, record_delta, proof = _record_level(events, privacy, n_features)
     return CellNoise(
@@ -218,6 +221,7 @@ def cell_noise(privacy: Privacy, n_features: int, n_classes: int = 2) -> CellNoi
 
 def private_moments(privacy: Privacy, n_features: int, n_classes: int) -> Moments:
     """Private moments for the record-level guarantee that a spec asks for."""
+    _refuse_beyond_sampler(privacy.epsilon)
     rule: LabelRule = "covered"
     stated = {"epsilon": privacy.epsilon, "delta": privacy.delta, "labels": rule, "distance": 1.0}
     return Moments(
@@ -235,6 +239,23 @@ def private_moments(privacy: Privacy, n_features: int, n_classes: int) -> Moment
             ),
         ),
     )
+
+
+def _full_range_epsilon(law: LatticeNoise, epsilon: float, delta: float, distance: int) -> float:
+    """What one cell costs that moves by its whole range instead of by `distance` steps."""
+    if law.name == "gaussian":
+        return composed_epsilon([cell_noise_event(law, LATTICE_STEPS)], delta)
+    return epsilon * LATTICE_STEPS / distance
+
+
+def _refuse_beyond_sampler(epsilon: float) -> None:
+    """Refuse what the sampler cannot keep: its deviation adds (1 + e^epsilon) times its bias to delta."""
+    if not epsilon <= LARGEST_CELL_EPSILON:
+        raise RequestRefused(
+            f"privacy: a cell that moves by its whole range would cost epsilon {epsilon:.4g}, more than "
+            f"{LARGEST_CELL_EPSILON:g}; such a guarantee protects nothing, and the sampler cannot keep it. Use a "
+            "smaller epsilon, or a larger distance"
+        )
 
 
 def _law_for_cells(privacy: Privacy, distance: int) -> tuple[LatticeNoise, list[ComparedMechanism]]:

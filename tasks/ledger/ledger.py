@@ -70,7 +70,13 @@ class Ledger:
             return _append(writer, dataset, "budget", None, budget.epsilon, budget.delta, reason=reason)
 
     def reserve(
-        self, dataset: str, release_id: str, charge: Guarantee, events: Sequence[Event], budget: Budget
+        self,
+        dataset: str,
+        release_id: str,
+        charge: Guarantee,
+        events: Sequence[Event],
+        budget: Budget,
+        binding: str = "",
     ) -> LedgerEntry:
         """Charge a release to its data set's budget; what is reserved counts as spent.
 
@@ -83,11 +89,13 @@ class Ledger:
             What will be run on one record; these are composed with everything charged before.
         budget : Budget
             The budget the spec states. The first release of a data set writes it down; later ones must agree.
+        binding : str
+            Digest of the spec and the source that the charge is for.
 
         Returns
         -------
         LedgerEntry
-            The `reserve` entry. If the release was charged before for the same events, that entry.
+            The `reserve` entry. If the release was charged before for the same and is not published, that entry.
 
         Raises
         ------
@@ -109,7 +117,9 @@ class Ledger:
             charged = _charged(entries)
             if release_id in charged:
                 entry = charged[release_id]
-                if list(entry.events) != list(events):
+                if any(e.kind == "commit" and e.release_id == release_id for e in entries):
+                    raise RequestRefused(f"release {dataset}/{release_id} is published already; use another release id")
+                if list(entry.events) != list(events) or entry.binding != binding:
                     raise RequestRefused(
                         f"release {dataset}/{release_id} was charged for other parameters; use another release id"
                     )
@@ -117,8 +127,30 @@ class Ledger:
             if _fits([*_events(entries), *events], budget):
                 if recorded is None:
                     _append(writer, dataset, "budget", None, budget.epsilon, budget.delta)
-                return _append(writer, dataset, "reserve", release_id, charge.epsilon, charge.delta, events=events)
+                return _append(
+                    writer, dataset, "reserve", release_id, charge.epsilon, charge.delta, events=events, binding=binding
+                )
         raise BudgetRefused(_refusal(dataset, entries, charge, budget))  # others need not wait for its text
+
+    def draw(self, dataset: str, release_id: str) -> LedgerEntry:
+        """Tell that a release's noise exists from now on. It can happen once for a charge, so noise is drawn once.
+
+        Raises
+        ------
+        IntegrityFailed
+            The release is not charged, or its noise was drawn before.
+        """
+        with self._database.writing() as writer:
+            entries = [entry for entry in read_chain(writer.rows()) if entry.dataset == dataset]
+            charge = _charged(entries).get(release_id)
+            if charge is None:
+                raise IntegrityFailed(f"ledger: release {dataset}/{release_id} is not charged; no noise may be drawn")
+            if _marked("draw", entries, charge):
+                raise IntegrityFailed(
+                    f"ledger: noise was drawn before for release {dataset}/{release_id}, but is not in staging; it is "
+                    "never drawn twice for the same cells. The charge stays; start a new release"
+                )
+            return _append(writer, dataset, "draw", release_id, charge.epsilon, charge.delta)
 
     def commit(self, dataset: str, release_id: str) -> LedgerEntry:
         """Mark a reserved release as published; doing it again changes nothing.
@@ -144,16 +176,26 @@ class Ledger:
         Raises
         ------
         RequestRefused
-            The release is not charged, or it is published.
+            The release is not charged, its noise was drawn, or it is published.
         """
         with self._database.writing() as writer:
             entries = [entry for entry in read_chain(writer.rows()) if entry.dataset == dataset]
             charge = _charged(entries).get(release_id)
             if charge is None:
                 raise RequestRefused(f"ledger: release {dataset}/{release_id} is not charged, so nothing can be voided")
-            if any(entry.kind == "commit" and entry.release_id == release_id for entry in entries):
+            if _marked("commit", entries, charge):
                 raise RequestRefused(f"ledger: release {dataset}/{release_id} is published; its charge stays")
+            if _marked("draw", entries, charge):
+                raise RequestRefused(f"ledger: noise was drawn for release {dataset}/{release_id}; its charge stays")
             return _append(writer, dataset, "void", release_id, charge.epsilon, charge.delta, reason=reason)
+
+    def is_published(self, dataset: str, release_id: str) -> bool:
+        """Whether a release was ever published, wherever its folder is now."""
+        return any(e.kind == "commit" and e.release_id == release_id for e in self.entries(dataset))
+
+    def is_charged(self, dataset: str, release_id: str) -> bool:
+        """Whether a release holds a charge."""
+        return release_id in _charged(self.entries(dataset))
 
     def balance(self, dataset: str, budget: Budget) -> Balance:
         """What a data set has spent and has left; `budget` holds where the ledger does not know the data set yet."""
@@ -194,6 +236,7 @@ def _append(
     delta: float,
     *,
     events: Sequence[Event] = (),
+    binding: str = "",
     reason: str = "",
 ) -> LedgerEntry:
     entries = read_chain(writer.rows())
@@ -205,6 +248,7 @@ def _append(
         epsilon=epsilon,
         delta=delta,
         events=list(events),
+        binding=binding,
         reason=reason,
     )
     writer.append(entry.sequence, content, entry.hash)
@@ -225,6 +269,11 @@ def _charged(entries: Sequence[LedgerEntry]) -> dict[str, LedgerEntry]:
         elif entry.kind == "void" and entry.release_id is not None:
             charged.pop(entry.release_id, None)
     return charged
+
+
+def _marked(kind: EntryKind, entries: Sequence[LedgerEntry], charge: LedgerEntry) -> bool:
+    """Whether there is an entry of that kind for a charge."""
+    return any(e.kind == kind and e.release_id == charge.release_id and e.sequence > charge.sequence for e in entries)
 
 
 def _events(entries: Sequence[LedgerEntry]) -> list[Event]:

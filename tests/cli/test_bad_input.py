@@ -58,6 +58,12 @@ SPEC_FAULTS: list[tuple[str, Any, list[str]]] = [
     ("table.columns.r2c3.type", "number", ["table.columns.r2c3", "`type: numeric`"]),
     ("table.columns.r2c3.nullable", True, ["missing values are not supported yet"]),
     ("table.columns.r2c3", {"type": "categorical", "categories": ["a"]}, ["categorical features are not supported"]),
+    ("table.columns.r2c3", {"type": "numeric", "bounds": [-8e307, 8e307]}, ["at most 1e100"]),
+    ("table.columns.r2c3", {"type": "numeric", "bounds": [0, 16], "precision": 1e-308}, ["absurdly small"]),
+    ("table.columns.r2c3", {"type": "numeric", "bounds": [1e15, 1e15 + 1]}, ["too close together"]),
+    ("table.columns.digit.categories", ["a ", "b"], ["spaces"]),
+    ("privacy.epsilon", 100.0, ["the sampler cannot keep it"]),
+    ("privacy.epsilon", 1e-300, ["privacy:"]),
     ("table.label", "color", ["label `color` is not among the columns"]),
     ("table.label", "r2c3", ["label `r2c3` must be a categorical column"]),
     ("table.columns.digit.categories", [], ["table.columns.digit.categories"]),
@@ -135,7 +141,7 @@ SOURCE_FAULTS: list[tuple[str, pd.DataFrame | str | bytes, list[str]]] = [
     ("text that is not UTF-8", "r2c3,r3c4,r4c2,r5c5,digit\n1,1,1,1,0\n".encode("utf-16"), ["UTF-8"]),
     ("missing column", digits().drop(columns="r3c4"), ["declared columns are missing: `r3c4`"]),
     ("extra column", digits().assign(name="x"), ["columns are not declared: `name`", "role: drop"]),
-    ("semicolons", digits().to_csv(index=False, sep=";"), ["separated by commas?"]),
+    ("semicolons", digits().to_csv(index=False, sep=";"), ["separated by commas?", "none of its 1 column names"]),
     ("trailing comma", "r2c3,r3c4,r4c2,r5c5,digit,\n1,1,1,1,0,\n", ["unnamed column"]),
     ("doubled column", "r2c3,r2c3,r3c4,r4c2,r5c5,digit\n1,1,1,1,1,0\n", ["more than once: `r2c3`"]),
     ("short row", "r2c3,r3c4,r4c2,r5c5,digit\n1,1,1,1,0\n1,1\n", ["1 row(s) with a number of columns"]),
@@ -151,6 +157,9 @@ SOURCE_FAULTS: list[tuple[str, pd.DataFrame | str | bytes, list[str]]] = [
     ("label text", _cell("digit", f"x{MARK}"), ["column `digit`: 1 row(s) with text that is not a whole number"]),
     ("class with one row", digits().query("digit != 2 or index == 2"), ["class `2` has 1 row(s)"]),
     ("one row", digits(1), ["class `0` has 1 row(s)"]),
+    ("no header line", f"{MARK},1,1,1,0\n1,1,1,1,0\n", ["none of its 5 column names is declared"]),
+    ("leading empty line", "\nr2c3,r3c4,r4c2,r5c5,digit\n1,1,1,1,0\n", ["begin with a header line"]),
+    ("label with a plus", _cell("digit", "+1"), ["column `digit`: 1 row(s) with text that is not a whole number"]),
 ]  # fmt: skip
 
 

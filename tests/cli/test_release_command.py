@@ -53,7 +53,7 @@ def test_release_publishes_data_manifest_and_report(fabrica: Fabrica, home: Path
     assert "element level" in outcome.out and "epsilon = 7.9999" in outcome.out
     # nothing is left in staging, and the ledger shows one charge
     assert not (home / "data" / "staging" / "small-digits" / "first").exists()
-    assert [entry.kind for entry in _entries(home)] == ["budget", "reserve", "commit"]
+    assert [entry.kind for entry in _entries(home)] == ["budget", "reserve", "draw", "commit"]
     assert fabrica("verify", release).exit_code == 0
 
 
@@ -105,7 +105,7 @@ def test_budget_is_refused_before_noise_is_drawn(fabrica: Fabrica, home: Path, t
     refused = fabrica("release", spec, "--release-id", "c")
     assert refused.exit_code == 4
     assert "of 17 and 0.001 are left" in refused.err and "at record level would fit" in refused.err
-    assert [entry.kind for entry in _entries(home)] == ["budget", *["reserve", "commit"] * 2]
+    assert [entry.kind for entry in _entries(home)] == ["budget", *["reserve", "draw", "commit"] * 2]
     assert not (home / "data" / "staging" / "small-digits" / "c").exists()
     assert not (home / "data" / "releases" / "small-digits" / "c").exists()
 
@@ -131,7 +131,7 @@ def test_a_release_is_never_published_twice(fabrica: Fabrica, home: Path, tmp_pa
     again = fabrica("release", spec, "--release-id", "a")
     assert again.exit_code == 2 and "published already" in again.err
     assert (home / "data" / "releases" / "small-digits" / "a" / "SHA256SUMS").read_bytes() == before
-    assert len(_entries(home)) == 3
+    assert len(_entries(home)) == 4
 
 
 def test_approval_stands_between_candidate_and_publication(fabrica: Fabrica, home: Path, tmp_path: Path) -> None:
@@ -157,7 +157,9 @@ def test_a_changed_candidate_is_not_published(fabrica: Fabrica, home: Path, tmp_
     part = home / "data" / "staging" / "small-digits" / "a" / "release" / "data" / "part-00000.parquet"
     part.write_bytes(part.read_bytes() + b"x")
     outcome = fabrica("release", spec, "--approve", digest)
-    assert outcome.exit_code == 5 and "was changed" in outcome.err
+    assert outcome.exit_code == 6 and "no staged candidate" in outcome.err
+    named = fabrica("release", spec, "--release-id", "a", "--approve", digest)
+    assert named.exit_code == 6 and "as it lies in staging" in named.err
     assert not (home / "data" / "releases" / "small-digits" / "a").exists()
 
 

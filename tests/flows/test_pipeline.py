@@ -1,5 +1,8 @@
 """The bodies as plain functions: taken up after a crash, never noise twice, seeded never published, the border."""
 
+import os
+import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +10,7 @@ import pandas as pd
 import pytest
 
 from flows import pipeline
-from schemas.errors import BudgetRefused, FabricaError, IntegrityFailed, RequestRefused, StepFailed
+from schemas.errors import ApprovalPending, BudgetRefused, FabricaError, IntegrityFailed, RequestRefused, StepFailed
 from schemas.manifest import Manifest
 from schemas.release import Candidate
 from tasks.ledger import Ledger
@@ -37,7 +40,7 @@ CRASH_POINTS = [
     "flows.pipeline.stage",
     "flows.pipeline.train",
     "flows.pipeline.write_report",
-    "flows.pipeline.candidate_digest",
+    "tasks.staging.Staging.mark_complete",
 ]
 
 
@@ -62,7 +65,7 @@ def test_a_run_cut_off_anywhere_is_taken_up_without_new_noise(
     if drawn is not None:
         assert np.array_equal(kept.lattice, drawn.lattice)
     pipeline.publish(spec, "a", candidate.digest)
-    assert _kinds(home) == ["budget", "reserve", "commit"]  # one charge
+    assert _kinds(home) == ["budget", "reserve", "draw", "commit"]  # one charge
     assert not _staging(home, "a").folder.exists()
 
 
@@ -94,11 +97,11 @@ def test_a_publication_cut_off_is_finished_by_doing_it_again(
             pipeline.publish(spec, "a", digest)
     release = home / "data" / "releases" / "small-digits" / "a"
     if place == "flows.pipeline.write_index":  # the release is out; only the index is behind
-        assert _kinds(home) == ["budget", "reserve", "commit"]
+        assert _kinds(home) == ["budget", "reserve", "draw", "commit"]
         return
     assert not release.exists() or (release / "SHA256SUMS").exists()
     pipeline.publish(spec, "a", digest)
-    assert (release / "SHA256SUMS").exists() and _kinds(home) == ["budget", "reserve", "commit"]
+    assert (release / "SHA256SUMS").exists() and _kinds(home) == ["budget", "reserve", "draw", "commit"]
 
 
 def test_a_release_is_not_taken_up_with_another_spec_or_source(
@@ -198,3 +201,150 @@ def test_steps_report_times_and_progress_and_hide_foreign_texts() -> None:
     assert told == ["started Divide", "finished Divide", "started Divide"]
     assert [time.step for time in times] == ["Divide"]
     assert failed.value.__suppress_context__ and isinstance(failed.value, FabricaError)
+
+
+# What an impatient steward or a forger might do between the steps
+
+
+def test_noise_that_was_drawn_and_lost_is_never_drawn_again(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = write_project(tmp_path / "p")
+
+    def crash(*_: object) -> None:
+        raise _Crash
+
+    with monkeypatch.context() as broken:
+        broken.setattr("tasks.staging.Staging.keep_noise_added", crash)
+        with pytest.raises(_Crash):
+            pipeline.propose(spec, "a")
+    with pytest.raises(IntegrityFailed, match="never drawn twice"):
+        pipeline.propose(spec, "a")
+    assert _kinds(home) == ["budget", "reserve", "draw"]
+
+
+@pytest.mark.parametrize("removed", ["all", "noise_added.npz", "state.json"])
+def test_removing_staged_files_buys_no_second_draw(home: Path, tmp_path: Path, removed: str) -> None:
+    spec = write_project(tmp_path / "p", changed(SPEC, "approval", "required"))
+    pipeline.propose(spec, "a")
+    staging = _staging(home, "a")
+    (staging.folder / "complete").unlink()
+    if removed == "all":
+        staging.discard()
+    else:
+        (staging.folder / removed).unlink()
+    with pytest.raises(IntegrityFailed):
+        pipeline.propose(spec, "a")
+    assert _kinds(home) == ["budget", "reserve", "draw"]
+
+
+def test_a_published_release_is_not_made_again_wherever_its_folder_is(home: Path, tmp_path: Path) -> None:
+    spec = write_project(tmp_path / "p")
+    pipeline.publish(spec, "a", pipeline.propose(spec, "a").digest)
+    _staging(home, "a").folder.mkdir(parents=True)  # as a kill while it was removed leaves it
+    with pytest.raises(RequestRefused, match="published already"):
+        pipeline.propose(spec, "a")
+    assert not _staging(home, "a").folder.exists()
+    (home / "data" / "releases").rename(tmp_path / "elsewhere")
+    write_project(tmp_path / "p", source=digits(149))
+    with pytest.raises(RequestRefused, match="published already"):
+        pipeline.propose(spec, "a")
+    assert _kinds(home) == ["budget", "reserve", "draw", "commit"]
+
+
+def test_a_spec_changed_after_staging_is_neither_taken_up_nor_published(home: Path, tmp_path: Path) -> None:
+    spec = write_project(tmp_path / "p", changed(SPEC, "approval", "required"))
+    digest = pipeline.propose(spec, "a").digest
+    write_project(tmp_path / "p", changed(SPEC, "privacy.epsilon", 0.5))  # and approval: none
+    with pytest.raises(RequestRefused, match="begun with another spec"):
+        pipeline.propose(spec, "a")
+    with pytest.raises(RequestRefused, match="with another spec"):
+        pipeline.publish(spec, "a", digest)
+    write_project(tmp_path / "p", changed(SPEC, "approval", "required"))
+    assert pipeline.publish(spec, "a", digest).digest == digest
+
+
+FORGERIES: dict[str, Callable[[Staging], object]] = {
+    "page of the report": lambda s: (s.report / "audit.html").write_text("all is well"),
+    "figures of the report": lambda s: (s.report / "audit.json").write_text("{}"),
+    "file beside the report": lambda s: (s.report / "note.txt").write_text("x"),
+    "file in the release": lambda s: (s.release / "data" / "note.txt").write_text("x"),
+    "empty folder": lambda s: (s.release / "empty").mkdir(),
+    "link to a folder": lambda s: (s.release / "extra").symlink_to("/etc"),
+    "link to a file": lambda s: (s.release / "hosts").symlink_to("/etc/hosts"),
+    "link to nothing": lambda s: (s.release / "nothing").symlink_to(s.release / "nowhere"),
+    "pipe": lambda s: os.mkfifo(s.release / "pipe"),
+    "the release is a link": lambda s: (s.release.rename(s.folder / "r2"), s.release.symlink_to(s.folder / "r2")),
+    "data are a link": lambda s: _link_away(s.release / "data" / "part-00000.parquet", s.folder / "away"),
+    "data": lambda s: (s.release / "data" / "part-00000.parquet").write_bytes(b"x"),
+}
+
+
+def _link_away(path: Path, target: Path) -> None:
+    path.rename(target)
+    path.symlink_to(target)
+
+
+@pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES)
+def test_what_was_approved_is_what_is_published(home: Path, tmp_path: Path, forge: Callable[[Staging], object]) -> None:
+    spec = write_project(tmp_path / "p", changed(SPEC, "approval", "required"))
+    digest = pipeline.propose(spec, "a").digest
+    forge(_staging(home, "a"))
+    with pytest.raises((ApprovalPending, IntegrityFailed)):
+        pipeline.publish(spec, "a", digest)
+    assert not (home / "data" / "releases").exists()
+
+
+@pytest.mark.parametrize("lost", ["deleted", "emptied", "cut off"])
+def test_nothing_is_charged_to_a_ledger_that_lacks_a_published_release(home: Path, tmp_path: Path, lost: str) -> None:
+    spec = write_project(tmp_path / "p")
+    pipeline.publish(spec, "a", pipeline.propose(spec, "a").digest)
+    path = home / "data" / "ledger.sqlite"
+    if lost == "deleted":
+        path.unlink()
+    elif lost == "emptied":
+        path.write_bytes(b"")
+    else:
+        with sqlite3.connect(path) as connection:
+            connection.execute("DELETE FROM fabrica_ledger WHERE sequence > 1")
+        connection.close()
+    with pytest.raises(IntegrityFailed, match="restore it before anything is released"):
+        pipeline.propose(spec, "b")
+    assert not _staging(home, "b").folder.exists()
+
+
+@pytest.mark.parametrize("name", ["state.json", "control_rows.npy", "noise_added.npz"])
+def test_damaged_staging_files_are_named(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    spec = write_project(tmp_path / "p")
+    monkeypatch.setattr("tasks.fabricate.fabricate_shard", None)
+    with pytest.raises(StepFailed):
+        pipeline.propose(spec, "a")
+    (_staging(home, "a").folder / name).write_bytes(b"damaged")
+    with pytest.raises(IntegrityFailed, match=name):
+        pipeline.propose(spec, "a")
+
+
+def test_record_level_release_by_private_moments(home: Path, tmp_path: Path) -> None:
+    """The other kind of mechanism goes the same way; labels are covered, so the split does not look at them."""
+    spec = changed(changed(SPEC, "privacy.unit", "record"), "privacy.mechanism", "private-moments")
+    path = write_project(tmp_path / "p", changed(changed(spec, "privacy.delta", 1e-5), "privacy.epsilon", 4.0))
+    publication = pipeline.publish(path, "a", pipeline.propose(path, "a").digest)
+    assert publication.guarantee.record.epsilon == 4.0 and publication.guarantee.record.labels == "covered"
+    manifest = Manifest.model_validate_json((publication.release / "manifest.json").read_bytes())
+    assert manifest.mechanism.name == "private-moments" and manifest.mechanism.expected_magnitude is None
+    assert manifest.rows == 150 - round(0.3 * 150)
+    data = pd.read_parquet(publication.release / "data")
+    assert set(data["digit"]) <= {0, 1, 2} and data.drop(columns="digit").to_numpy().max() <= 16
+    assert "private moments" in publication.report.read_text()
+
+
+def test_labels_by_randomised_response(home: Path, tmp_path: Path) -> None:
+    spec = changed(SPEC, "privacy.labels", {"randomized_response": {"epsilon": 0.1}})
+    path = write_project(tmp_path / "p", spec)
+    publication = pipeline.publish(path, "a", pipeline.propose(path, "a").digest)
+    assert publication.guarantee.record.labels == "randomized_response"
+    assert publication.guarantee.record.epsilon > 8.0  # the cells' and the label's
+    counts = pd.read_parquet(publication.release / "data")["digit"].value_counts()
+    assert counts.sum() == 105 and len(counts) == 3

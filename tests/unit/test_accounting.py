@@ -111,7 +111,7 @@ def test_private_moments_are_one_gaussian() -> None:
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.floats(0.01, 20), st.floats(0, 0.1), st.floats(0.001, 1), st.integers(1, 100))
+@given(st.floats(0.01, 5), st.floats(0, 0.1), st.floats(0.13, 1), st.integers(1, 100))
 def test_record_level_is_never_looser_than_basic_composition(
     epsilon: float, delta: float, distance: float, p: int
 ) -> None:
@@ -121,6 +121,16 @@ def test_record_level_is_never_looser_than_basic_composition(
     if record.delta < 1:
         assert record.epsilon <= basic_epsilon(noise.events, record.delta) * (1 + 1e-9)
     assert record.epsilon <= p * epsilon / distance * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("mechanism", ["dirac-laplace", "gaussian", "optimal"])
+def test_more_than_the_sampler_can_keep_is_refused(mechanism: str) -> None:
+    for epsilon, distance in [(100.0, 1.0), (1.0, 0.01)]:
+        with pytest.raises(RequestRefused, match="the sampler cannot keep it"):
+            _noise("element", epsilon, 1e-6, 2, mechanism, distance=distance)
+    # what is accepted, the sampler keeps: its deviation adds less than 1e-16 to delta
+    accepted = _noise("element", 39.0, 1e-6, 2, mechanism).law
+    assert (1 + math.exp(40.0)) * accepted.sampling_bias < 1e-16
 
 
 def test_claim_holds_by_summing_the_law_and_fails_for_less_noise() -> None:
