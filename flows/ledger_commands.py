@@ -57,7 +57,7 @@ def show(
                 )
             )
         else:
-            Terminal().show_ledger(balances, entries)
+            Terminal().show_ledger(balances, entries, ledger.name)
 
 
 @ledger_app.command("verify")

@@ -13,7 +13,7 @@ from schemas.release import Candidate, Publication
 from schemas.spec import ReleaseSpec
 from tasks.accounting import mechanism_of
 from tasks.decode import decode
-from tasks.encode import choose_control_rows, encode
+from tasks.encode import choose_members, encode
 from tasks.evaluate import attack, train, training_sets, utility
 from tasks.fabricate import fabricate, paper_thresholds
 from tasks.files import sha256_file
@@ -92,16 +92,16 @@ def _make_candidate(
         source = ingest(source_path, spec.table)
         validation = validate(source, spec.table, source_path.name, labels_public=spec.privacy.labels_public)
         staging.start(spec, source.sha256)
-        controls = staging.control_rows()
-        if controls is None:
-            chosen = choose_control_rows(
+        members = staging.member_rows()
+        if members is None:
+            chosen = choose_members(
                 source.frame[spec.table.label],
                 spec.evaluation.control_fraction,
                 np.random.default_rng(int.from_bytes(os.urandom(16))),
                 by_class=spec.privacy.labels_public,
             )
-            controls = staging.keep_control_rows(chosen)
-        encoded = encode(source, spec.table, controls)
+            members = staging.keep_member_rows(chosen)
+        encoded = encode(source, spec.table, members)
         cells = encoded.members.lattice.size
         entry = reserve(ledger, spec, staging, mechanism, cells, binding(spec, source.sha256))
 
@@ -126,12 +126,13 @@ def _make_candidate(
         notes: list[str] = []
         classifiers = train(sets, encoded, spec, notes)
         membership_inference = attack(sets, encoded, spec)
-        preserved = utility(encoded, released, spec.table)
+        preserved = utility(source.frame.iloc[members], released, spec.table)
         write_report(
             staging,
             manifest,
             mechanism,
             sets,
+            members,
             notes,
             source.sha256,
             str(spec_path),

@@ -132,10 +132,10 @@ class Terminal:
         for warning in plan.warnings:
             self.out.print(f"warning      {warning}", markup=False)
 
-    def show_ledger(self, balances: Sequence[Balance], entries: Sequence[LedgerEntry]) -> None:
+    def show_ledger(self, balances: Sequence[Balance], entries: Sequence[LedgerEntry], place: str) -> None:
         """Balances and entries."""
         if not entries:
-            self.out.print("the ledger is empty")
+            self.out.print(f"the ledger at {place} is empty", markup=False)
             return
         self.show_rows(
             ["data set", "budget epsilon", "delta", "spent epsilon", "delta", "left epsilon", "delta", "releases"],

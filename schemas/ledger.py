@@ -27,7 +27,8 @@ class LedgerEntry(Model):
     events: list[Event] = Field(default_factory=list)
     """What a `reserve` entry charges for; the budget is checked against the composition of these."""
     binding: str = ""
-    """Digest of the spec and the source that a `reserve` entry is for; the charge buys nothing else."""
+    """`reserve`: digest of the spec and the source that it is for; the charge buys nothing else. `commit`: SHA-256 of
+    the release's SHA256SUMS, so that the ledger vouches for every file of it."""
     reason: str = ""
     """Why a steward set a budget or voided a charge."""
     at: datetime

@@ -20,7 +20,7 @@ class EncodedSource:
 
 
 @step("Encode")
-def encode(source: SourceTable, table: TableSchema, control_rows: IntArray) -> EncodedSource:
+def encode(source: SourceTable, table: TableSchema, member_rows: IntArray) -> EncodedSource:
     """The source on the lattice, parted into members and control rows.
 
     Parameters
@@ -28,8 +28,8 @@ def encode(source: SourceTable, table: TableSchema, control_rows: IntArray) -> E
     source : SourceTable
         Validated: no missing values, labels among the categories.
     table : TableSchema
-    control_rows : ndarray of int64
-        Positions of the control rows.
+    member_rows : ndarray of int64
+        Positions of the members, in the order in which they go on; all other rows are control rows.
 
     Returns
     -------
@@ -41,11 +41,10 @@ def encode(source: SourceTable, table: TableSchema, control_rows: IntArray) -> E
     )
     codes = {category: code for code, category in enumerate(table.label_column.categories)}
     labels = np.asarray(source.frame[table.label].map(codes), dtype=np.int64)
-    is_control = np.zeros(len(labels), dtype=bool)
-    is_control[control_rows] = True
+    control_rows = np.setdiff1d(np.arange(len(labels)), member_rows)
     return EncodedSource(
-        members=ConfidentialTable(lattice[~is_control], labels[~is_control], SPACING),
-        controls=ConfidentialTable(lattice[is_control], labels[is_control], SPACING),
+        members=ConfidentialTable(lattice[member_rows], labels[member_rows], SPACING),
+        controls=ConfidentialTable(lattice[control_rows], labels[control_rows], SPACING),
     )
 
 
@@ -62,8 +61,8 @@ def to_lattice(values: FloatArray, column: NumericColumn | IntegerColumn) -> Int
     return np.floor(scaled * LATTICE_STEPS + 0.5).astype(np.int64)
 
 
-def choose_control_rows(labels: pd.Series, fraction: float, random: np.random.Generator, *, by_class: bool) -> IntArray:
-    """Positions of the control rows, drawn at random.
+def choose_members(labels: pd.Series, fraction: float, random: np.random.Generator, *, by_class: bool) -> IntArray:
+    """Positions of the members, drawn at random and in random order; the other rows are control rows.
 
     Parameters
     ----------
@@ -72,7 +71,7 @@ def choose_control_rows(labels: pd.Series, fraction: float, random: np.random.Ge
     fraction : float
         Share of control rows, in (0, 1).
     random : Generator
-        Who is chosen; it has no part in the guarantee.
+        Who is chosen and in which order; it has no part in the guarantee.
     by_class : bool
         Draw that share of each class. Only where labels are public: then how many rows of each class are members
         depends on nothing confidential. Otherwise the labels are not looked at, so that tables that differ in one row
@@ -80,12 +79,13 @@ def choose_control_rows(labels: pd.Series, fraction: float, random: np.random.Ge
 
     Returns
     -------
-    ndarray of int64, sorted
-        At least one row, leaving at least two, of each class with `by_class`, else altogether.
+    ndarray of int64
+        It leaves at least one row and holds at least two, of each class with `by_class`, else altogether. The order is
+        random, so that a released row's place tells nothing of a row's place in the source.
     """
     groups = pd.Series(np.arange(len(labels))).groupby(labels.to_numpy() if by_class else np.zeros(len(labels)))
-    chosen = []
+    members = []
     for _, positions in sorted(groups.groups.items()):
-        count = min(max(round(fraction * len(positions)), 1), len(positions) - 2)
-        chosen.append(random.choice(np.asarray(positions, dtype=np.int64), size=count, replace=False))
-    return np.sort(np.concatenate(chosen))
+        n_controls = min(max(round(fraction * len(positions)), 1), len(positions) - 2)
+        members.append(random.permutation(np.asarray(positions, dtype=np.int64))[n_controls:])
+    return random.permutation(np.concatenate(members))

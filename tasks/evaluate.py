@@ -113,14 +113,10 @@ def attack(sets: TrainingSets, encoded: EncodedSource, spec: ReleaseSpec) -> Mem
 
 
 @step("Measure utility")
-def utility(encoded: EncodedSource, released: pd.DataFrame, table: TableSchema) -> Utility:
-    """How the released columns compare with the members'."""
+def utility(members: pd.DataFrame, released: pd.DataFrame, table: TableSchema) -> Utility:
+    """How the released columns compare with the members', both in their own units, clipped to the bounds."""
     from tasks.audit import compare_tables
 
-    spans = np.array([upper - lower for lower, upper in (column.bounds for column in table.features.values())])
-    starts = np.array([column.bounds[0] for column in table.features.values()])
-    return compare_tables(
-        starts + encoded.members.scaled * spans,
-        released[list(table.features)].to_numpy(np.float64),
-        list(table.features),
-    )
+    names = list(table.features)
+    real = [members[name].clip(*column.bounds).to_numpy(np.float64) for name, column in table.features.items()]
+    return compare_tables(np.column_stack(real), released[names].to_numpy(np.float64), names)

@@ -98,8 +98,8 @@ def _read_csv(path: Path, declared: TableSchema) -> pa.Table:
         )
     except (pa.ArrowException, OSError):
         raise ValidationFailed(
-            f"{path.name}: cannot be read as CSV; it must be UTF-8 text with commas between the columns, and no row may "
-            f"be longer than {_LARGEST_ROW_BYTES // 2**20} MiB"
+            f"{path.name}: cannot be read as CSV; it must be UTF-8 text with commas between the columns, and no row "
+            f"may be longer than {_LARGEST_ROW_BYTES // 2**20} MiB"
         ) from None
     if broken:
         raise ValidationFailed(

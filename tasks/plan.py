@@ -30,6 +30,13 @@ def make_plan(spec: ReleaseSpec, ledger: Ledger) -> Plan:
             f"the ledger holds another budget for {spec.dataset} (epsilon {balance.budget.epsilon:g}, delta "
             f"{balance.budget.delta:g}); the release will be refused until the spec says the same"
         )
+    if record.expected_magnitude is not None and record.expected_magnitude > 1:
+        warnings.append(
+            f"the noise on a cell is typically {record.expected_magnitude:.3g} times its column's whole range; little "
+            "of the data will be left"
+        )
+    if spec.uncovered and not spec.privacy.allow_uncovered:
+        warnings.append("the release will be refused: it is not covered and `allow_uncovered` is not set")
     if left == 0:
         warnings.append("the release does not fit what is left of the budget; it will be refused")
     return Plan(
@@ -76,7 +83,7 @@ def unperturbed_warning(cells: int, mechanism: Mechanism) -> str | None:
     expected = cells * mechanism.unperturbed_share
     if expected <= WARN_UNPERTURBED_CELLS:
         return None
-    return f"{expected:.3g} of {cells} cells are expected to get no noise at all (cells x delta)"
+    return f"{expected:.3g} of {cells} cells are expected to be passed over by the noise (cells x delta)"
 
 
 def _rows_before(cells: float, per_row: float) -> int | None:

@@ -6,7 +6,7 @@ from schemas.errors import ApprovalPending, IntegrityFailed, RequestRefused
 from schemas.ledger import LedgerEntry
 from schemas.manifest import Manifest
 from schemas.spec import ReleaseSpec
-from tasks.files import CHECKSUMS, checksum_lines, move_folder
+from tasks.files import CHECKSUMS, checksum_lines, move_folder, sha256_file
 from tasks.ledger import Ledger
 from tasks.read_spec import spec_sha256
 from tasks.staging import Staging, candidate_digest
@@ -83,7 +83,7 @@ def publish(staging: Staging, spec: ReleaseSpec, digest: str, ledger: Ledger) ->
         _move(report, report_place)
     if release != place:
         _move(release, place)
-    ledger.commit(staging.dataset, staging.release_id)
+    ledger.commit(staging.dataset, staging.release_id, sha256_file(place / CHECKSUMS))
     return manifest
 
 

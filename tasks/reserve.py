@@ -60,8 +60,8 @@ def reserve(
     expected = cells * mechanism.unperturbed_share
     if expected > REFUSE_UNPERTURBED_CELLS and not spec.privacy.allow_unperturbed_cells:
         raise RequestRefused(
-            f"{expected:.3g} of {cells} cells would be expected to get no noise at all (cells x delta); use a smaller "
-            "delta, or accept it with `allow_unperturbed_cells: true` under privacy. Nothing was spent"
+            f"{expected:.3g} of {cells} cells would be expected to be passed over by the noise (cells x delta); use a "
+            "smaller delta, or accept it with `allow_unperturbed_cells: true` under privacy. Nothing was spent"
         )
     charge = mechanism.guarantees.record
     require_published_charged(staging.workspace, ledger, spec.dataset)

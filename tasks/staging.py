@@ -1,7 +1,7 @@
 """The staging folder: where a release is made, and taken up again after a crash.
 
 Noise-added data are kept here as soon as they exist. A run that is taken up again reads them instead of drawing noise
-for the same cells a second time, and it keeps the same members and control rows.
+for the same cells a second time, and it keeps the same members.
 """
 
 import hashlib
@@ -95,20 +95,20 @@ class Staging:
         write_whole(path, state.model_dump_json(indent=1).encode())
         return state
 
-    def control_rows(self) -> IntArray | None:
-        """Positions of the control rows, once they were chosen."""
-        path = self.folder / "control_rows.npy"
+    def member_rows(self) -> IntArray | None:
+        """Positions of the members in their order, once they were chosen."""
+        path = self.folder / "members.npy"
         if not path.exists():
             return None
         with _read_whole(path):
             rows: IntArray = np.load(path)
             return rows
 
-    def keep_control_rows(self, rows: IntArray) -> IntArray:
-        """Keep the positions of the control rows for a run that takes this one up."""
+    def keep_member_rows(self, rows: IntArray) -> IntArray:
+        """Keep the positions of the members for a run that takes this one up."""
         content = io.BytesIO()
         np.save(content, rows)
-        write_whole(self.folder / "control_rows.npy", content.getvalue())
+        write_whole(self.folder / "members.npy", content.getvalue())
         return rows
 
     def noise_added(self) -> NoiseAddedTable | None:

@@ -12,7 +12,7 @@ from schemas.guarantee import Guarantees
 from schemas.manifest import Manifest
 from schemas.spec import ReleaseSpec
 from tasks.accounting import mechanism_of
-from tasks.files import CHECKSUMS, checksum_lines
+from tasks.files import CHECKSUMS, checksum_lines, sha256_file
 from tasks.ledger import Ledger
 from tasks.publish import check_charged
 from tasks.read_spec import spec_sha256
@@ -69,9 +69,22 @@ def verify(folder: Path, ledger: Ledger) -> list[VerifiedCheck]:
     if not ledger.exists():
         outcome = f"not checked: there is no ledger at {ledger.name}"
     else:
-        check_charged(manifest, ledger.entries(manifest.dataset))
+        _verify_ledger(folder, manifest, ledger)
         outcome = "passed"
-    return [*checks, VerifiedCheck(check="the ledger is unbroken and charges this release", outcome=outcome)]
+    return [
+        *checks,
+        VerifiedCheck(check="the ledger is unbroken, charges this release, and vouches for its files", outcome=outcome),
+    ]
+
+
+def _verify_ledger(folder: Path, manifest: Manifest, ledger: Ledger) -> None:
+    entries = ledger.entries(manifest.dataset)
+    check_charged(manifest, entries)
+    published = [e for e in entries if e.kind == "commit" and e.release_id == manifest.release_id]
+    if not published:
+        raise IntegrityFailed(f"ledger: release {manifest.dataset}/{manifest.release_id} is charged but not published")
+    if published[-1].binding != sha256_file(folder / CHECKSUMS):
+        raise IntegrityFailed(f"{folder / CHECKSUMS}: is not the one that was published under this name")
 
 
 def _verify_checksums(folder: Path) -> None:
@@ -107,6 +120,8 @@ def _verify_claims(folder: Path, manifest: Manifest) -> None:
         spec = ReleaseSpec.model_validate(manifest.spec)
     except ValueError:
         raise IntegrityFailed(f"{path}: its spec is not valid for this version of Fabrica") from None
+    if manifest.randomness != "os-csprng":
+        raise IntegrityFailed(f"{path}: the noise was seeded (not private); such a release is never published")
     if spec_sha256(spec) != manifest.spec_sha256:
         raise IntegrityFailed(f"{path}: the spec is not the one its digest was made of")
     if (spec.dataset, spec.uncovered) != (manifest.dataset, manifest.uncovered):

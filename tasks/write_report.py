@@ -1,5 +1,6 @@
 """Write the internal audit report: JSON first, and the HTML page rendered from it."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,12 +16,14 @@ from schemas.audit import (
 from schemas.errors import IntegrityFailed
 from schemas.manifest import Manifest
 from tasks.accounting import Mechanism
+from tasks.audit import reliably_above
 from tasks.evaluate import LARGEST_KAHM_CLASS, TrainingSets
 from tasks.files import write_whole
 from tasks.plan import guarantee_warnings, unperturbed_warning
 from tasks.provenance import code_version, package_versions, python_version
 from tasks.staging import Staging
-from tasks.step import step
+from tasks.step import noted, step
+from tasks.tables import IntArray
 from tasks.workspace import make_private
 
 
@@ -30,6 +33,7 @@ def write_report(
     manifest: Manifest,
     mechanism: Mechanism,
     sets: TrainingSets,
+    member_rows: IntArray,
     notes: list[str],
     source_sha256: str,
     spec_path: str,
@@ -39,7 +43,11 @@ def write_report(
     utility: Utility,
     step_times: list[StepTime],
 ) -> AuditReport:
-    """The audit report of a staged release, as `audit.json` and `audit.html` in staging."""
+    """The audit report of a staged release, as `audit.json` and `audit.html` in staging.
+
+    Beside them `members.json` says which rows of the source were members, in the order of the noise-added rows, so that
+    an auditor who may see the source can compute every figure again.
+    """
     n_features = sum(column.role == "feature" for column in manifest.columns)
     report = AuditReport(
         release_id=manifest.release_id,
@@ -69,6 +77,7 @@ def write_report(
     )
     make_private(staging.report)
     write_whole(staging.report / "audit.json", (report.model_dump_json(indent=2) + "\n").encode())
+    write_whole(staging.report / "members.json", json.dumps({"member_rows": member_rows.tolist()}).encode())
     render_report(staging.report)
     return report
 
@@ -110,7 +119,12 @@ def write_index(reports: Path) -> Path:
     """Render `index.html` of all audit reports below `reports`."""
     from tasks.reporting import reports_index_html
 
-    found = [read_report(path.parent) for path in sorted(reports.glob("*/*/audit.json"))]
+    found = []
+    for path in sorted(reports.glob("*/*/audit.json")):
+        try:
+            found.append(read_report(path.parent))
+        except IntegrityFailed as error:  # another release's trouble
+            noted(f"left out of the index: {error}")
     page = reports / "index.html"
     write_whole(page, reports_index_html(found).encode())
     page.chmod(0o600)  # internal, as the reports are
@@ -135,7 +149,10 @@ def _warnings(
         (result for result in classifiers.results if result.trained_on == "fabricated"),
         key=lambda result: result.accuracy.estimate,
     )
-    if best.accuracy.lower <= classifiers.majority_accuracy:
+    size = manifest.mechanism.expected_magnitude
+    if size is not None and size > 1:
+        warnings.append(f"the noise on a cell is typically {size:.3g} times its column's whole range")
+    if not reliably_above(best, classifiers):
         warnings.append(
             "no classifier trained on the fabricated data is reliably better than always answering the largest class"
         )

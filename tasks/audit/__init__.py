@@ -4,7 +4,7 @@ Everything here looks at confidential rows on purpose and returns aggregates for
 """
 
 from tasks.audit.attack import attack_auc, distance_densities, membership_attack, roc_curve
-from tasks.audit.classifiers import compare_classifiers, macro_f1
+from tasks.audit.classifiers import compare_classifiers, macro_f1, reliably_above
 from tasks.audit.density_difference import DensityDifference, estimate_density_difference, membership_inference_score
 from tasks.audit.utility import compare_tables, correlation_difference, kolmogorov_smirnov, wilson_interval
 
@@ -20,6 +20,7 @@ __all__ = [
     "macro_f1",
     "membership_attack",
     "membership_inference_score",
+    "reliably_above",
     "roc_curve",
     "wilson_interval",
 ]

@@ -173,3 +173,15 @@ def compare_classifiers(
         majority_accuracy=float(np.mean(truth == majority_class(members[1]))),
         results=results,
     )
+
+
+def reliably_above(result: ClassifierResult, comparison: ClassifierComparison) -> bool:
+    """Whether the best of several classifiers is better than always answering the largest class.
+
+    Its interval is widened for having been picked as the best of so many (Bonferroni), since one of several worthless
+    classifiers often looks better than chance.
+    """
+    tried = len({other.name for other in comparison.results})
+    right = round(result.accuracy.estimate * comparison.test_rows)
+    widened = wilson_interval(right, comparison.test_rows, 1 - (1 - result.accuracy.confidence) / tried)
+    return widened.lower > comparison.majority_accuracy

@@ -152,8 +152,14 @@ class Ledger:
                 )
             return _append(writer, dataset, "draw", release_id, charge.epsilon, charge.delta)
 
-    def commit(self, dataset: str, release_id: str) -> LedgerEntry:
+    def commit(self, dataset: str, release_id: str, content: str) -> LedgerEntry:
         """Mark a reserved release as published; doing it again changes nothing.
+
+        Parameters
+        ----------
+        dataset, release_id : str
+        content : str
+            SHA-256 of the release's checksum file, so that the ledger vouches for every file of it.
 
         Raises
         ------
@@ -168,7 +174,7 @@ class Ledger:
             for entry in entries:
                 if entry.kind == "commit" and entry.release_id == release_id:
                     return entry
-            return _append(writer, dataset, "commit", release_id, charge.epsilon, charge.delta)
+            return _append(writer, dataset, "commit", release_id, charge.epsilon, charge.delta, binding=content)
 
     def void(self, dataset: str, release_id: str, reason: str) -> LedgerEntry:
         """Take a charge back. The caller has made sure that no noise of it was kept anywhere.

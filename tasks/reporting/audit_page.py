@@ -68,8 +68,8 @@ def audit_html(report: AuditReport) -> str:
     return page(
         "audit.html",
         report=report,
-        element=guarantee_verdict(report.guarantee.element),
-        record=guarantee_verdict(report.guarantee.record),
+        element=guarantee_verdict(report.guarantee.element, report.uncovered),
+        record=guarantee_verdict(report.guarantee.record, report.uncovered),
         attack=attack_verdict(report),
         usefulness=utility_verdict(report),
         moments=report.mechanism.expected_magnitude is None,

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from schemas.audit import AuditReport, ClassifierResult, MembershipAttack, TrainedOn
 from schemas.guarantee import Guarantee, MechanismRecord
+from tasks.audit.classifiers import reliably_above
 from tasks.reporting.numbers import (
     NBSP,
     chance,
@@ -81,6 +82,8 @@ def _grade(guarantee: Guarantee) -> tuple[str, Tone]:
 
 
 _MEANING = {
+    "Does not cover this release": "Part of this release was computed from confidential rows outside the mechanism: "
+    "the numbers hold for the noise-added rows only, not for what is released about {subject}.",
     "No guarantee": "A delta of 1 or more promises nothing: treat the release as unprotected for {subject}.",
     "No practical guarantee": "Numbers of this size rule out nothing that matters: as far as the guarantee goes, "
     "{subject} could be worked out with practical certainty. Protection beyond that may exist, but it is not proved.",
@@ -91,9 +94,11 @@ _MEANING = {
 }
 
 
-def guarantee_verdict(guarantee: Guarantee) -> Verdict:
-    """What a guarantee is worth, bluntly."""
+def guarantee_verdict(guarantee: Guarantee, uncovered: list[str]) -> Verdict:
+    """What a guarantee is worth, bluntly; nothing for a release that it does not cover."""
     word, tone = _grade(guarantee)
+    if uncovered:
+        word, tone = "Does not cover this release", "poor"
     whole_row = guarantee.unit == "record"
     subject = "a whole row" if whole_row else "a single cell"
     meaning = _MEANING[word].format(subject=subject)
@@ -142,10 +147,13 @@ def not_covered(rows: int, features: int, element: Guarantee, mechanism: Mechani
         sentences.append("How many cells are expected to get no noise at all: not computed, the rows were not known.")
     elif mechanism.expected_magnitude is not None:
         sentences.append(
-            f"Of {plural(cells, 'cell')}, {significant(mechanism.expected_unperturbed_cells, 2)} are expected to get "
-            "no noise at all (cells × delta); for such a cell nothing is hidden by the noise."
+            f"Of {plural(cells, 'cell')}, {significant(mechanism.expected_unperturbed_cells, 2)} are expected to be "
+            "passed over by the noise (cells × delta): nothing hides them. The noise on others can happen to be small."
         )
-    sentences.append("Other releases from the same source add to what is given away; the ledger holds the sum.")
+    sentences.append(
+        "Other releases from the same source add to what is given away; the ledger adds up those "
+        "under this data set's name."
+    )
     return sentences
 
 
@@ -214,7 +222,7 @@ def utility_verdict(report: AuditReport) -> Verdict:
     kept = (best.accuracy.estimate - majority) / gain if gain is not None and gain > 0 else None
     word: str
     tone: Tone
-    if best.accuracy.lower <= majority:
+    if not reliably_above(best, comparison):
         word, tone = "Not useful", "poor"
     elif kept is None or kept < 0.9:
         word, tone = "Partly useful", "fair"

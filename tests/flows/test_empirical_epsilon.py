@@ -33,9 +33,9 @@ def _audit(home: Path, tmp_path: Path, n_guesses: int) -> tuple[CanaryAudit, Can
     spec = changed(changed(spec, "privacy.epsilon", EPSILON), "privacy.delta", DELTA)
     pipeline.propose(write_project(tmp_path / "p", spec, frame), "a", bits=SeededBits(3))
     staging = Staging(Workspace(home), "small-digits", "a")
-    controls, noise_added = staging.control_rows(), staging.noise_added()
-    assert controls is not None and noise_added is not None
-    members = np.delete(coins, controls)
+    order, noise_added = staging.member_rows(), staging.noise_added()
+    assert order is not None and noise_added is not None
+    members = coins[order]
     released = pd.read_parquet(staging.release / "data")[CANARY].to_numpy(float)
     column = list(SPEC["table"]["columns"]).index(CANARY)
     return (

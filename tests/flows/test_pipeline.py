@@ -146,8 +146,8 @@ def test_identical_noise_added_data_give_identical_data_whatever_the_raw_rows(
     other["r2c3"] = 16 - other["r2c3"]
     second = write_project(tmp_path / "q", source=other)
     monkeypatch.setattr("flows.pipeline.perturb", lambda *_: kept)
-    controls = _staging(home, "a").control_rows()
-    monkeypatch.setattr("flows.pipeline.choose_control_rows", lambda *_, **__: controls)
+    members = _staging(home, "a").member_rows()
+    monkeypatch.setattr("flows.pipeline.choose_members", lambda *_, **__: members)
     pipeline.propose(second, "b")
     frames = [pd.read_parquet(_staging(home, name).release / "data") for name in "ab"]
     assert frames[0].equals(frames[1])
@@ -274,7 +274,7 @@ FORGERIES: dict[str, Callable[[Staging], object]] = {
     "link to a file": lambda s: (s.release / "hosts").symlink_to("/etc/hosts"),
     "link to nothing": lambda s: (s.release / "nothing").symlink_to(s.release / "nowhere"),
     "pipe": lambda s: os.mkfifo(s.release / "pipe"),
-    "the release is a link": lambda s: (s.release.rename(s.folder / "r2"), s.release.symlink_to(s.folder / "r2")),
+    "the release is a link": lambda s: _link_away(s.release, s.folder / "away"),
     "data are a link": lambda s: _link_away(s.release / "data" / "part-00000.parquet", s.folder / "away"),
     "data": lambda s: (s.release / "data" / "part-00000.parquet").write_bytes(b"x"),
 }
@@ -313,7 +313,7 @@ def test_nothing_is_charged_to_a_ledger_that_lacks_a_published_release(home: Pat
     assert not _staging(home, "b").folder.exists()
 
 
-@pytest.mark.parametrize("name", ["state.json", "control_rows.npy", "noise_added.npz"])
+@pytest.mark.parametrize("name", ["state.json", "members.npy", "noise_added.npz"])
 def test_damaged_staging_files_are_named(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from schemas.table import IntegerColumn, NumericColumn
 from tasks.accounting.lattice import LATTICE_STEPS, SPACING, lattice_distance
 from tasks.decode import from_scaled
-from tasks.encode import choose_control_rows, to_lattice
+from tasks.encode import choose_members, to_lattice
 
 
 def test_bounds_map_to_the_ends_of_the_lattice() -> None:
@@ -61,27 +61,31 @@ def test_lattice_distance_is_never_smaller_than_the_distance(distance: float) ->
 @pytest.mark.parametrize("fraction", [0.01, 0.3, 0.99])
 def test_every_class_keeps_two_members_and_gives_a_control(fraction: float) -> None:
     labels = pd.Series(["a"] * 3 + ["b"] * 10 + ["c"] * 100)
-    rows = choose_control_rows(labels, fraction, np.random.default_rng(0), by_class=True)
-    given_by_class = labels.iloc[rows].value_counts()
+    members = choose_members(labels, fraction, np.random.default_rng(0), by_class=True)
+    kept = labels.iloc[members].value_counts()
     for label, total in [("a", 3), ("b", 10), ("c", 100)]:
-        assert given_by_class[label] == min(max(round(fraction * total), 1), total - 2)
-    assert (np.diff(rows) > 0).all()
+        assert kept[label] == total - min(max(round(fraction * total), 1), total - 2)
+    assert len(set(members.tolist())) == len(members)
 
 
 def test_labels_that_are_not_public_have_no_part_in_the_choice() -> None:
-    first, second = pd.Series(list("aabbbabababbbaa")), pd.Series(list("bbbbbbbbbbbbbba"))
-    chosen = [choose_control_rows(labels, 0.3, np.random.default_rng(5), by_class=False) for labels in (first, second)]
-    assert chosen[0].tolist() == chosen[1].tolist() and len(chosen[0]) == round(0.3 * 15)
+    chosen = [
+        choose_members(pd.Series(list(labels)), 0.3, np.random.default_rng(5), by_class=False).tolist()
+        for labels in ("aabbbabababbbaa", "bbbbbbbbbbbbbba")
+    ]
+    assert chosen[0] == chosen[1] and len(chosen[0]) == 15 - round(0.3 * 15)
 
 
-def test_how_many_control_rows_depends_on_labels_only() -> None:
+def test_how_many_members_a_class_has_depends_on_public_labels_only() -> None:
     labels = pd.Series(list("aabbbabababbbaa"))
-    counts = {
-        tuple(
-            labels.iloc[choose_control_rows(labels, 0.3, np.random.default_rng(seed), by_class=True)]
-            .value_counts()
-            .sort_index()
-        )
-        for seed in range(20)
-    }
+    counts = set()
+    for seed in range(20):
+        members = choose_members(labels, 0.3, np.random.default_rng(seed), by_class=True)
+        counts.add(tuple(labels.iloc[members].value_counts().sort_index()))
     assert len(counts) == 1
+
+
+def test_members_come_in_random_order() -> None:
+    labels = pd.Series(["a"] * 400)
+    members = choose_members(labels, 0.25, np.random.default_rng(0), by_class=True)
+    assert abs(np.corrcoef(np.arange(300), members)[0, 1]) < 0.3  # sorted, it is 1

@@ -135,9 +135,9 @@ def test_void_takes_a_charge_back_but_not_of_a_published_release(ledger: Ledger)
     with pytest.raises(RequestRefused, match="is not charged"):
         ledger.void("a", "r", "again")
     with pytest.raises(IntegrityFailed, match="is not charged"):
-        ledger.commit("a", "r")
+        ledger.commit("a", "r", "content")
     _reserve(ledger, "a", "r", 0.5)
-    assert ledger.commit("a", "r") == ledger.commit("a", "r")
+    assert ledger.commit("a", "r", "content") == ledger.commit("a", "r", "content")
     with pytest.raises(RequestRefused, match="is published"):
         ledger.void("a", "r", "too late")
     assert [entry.kind for entry in ledger.entries()] == ["budget", "reserve", "void", "reserve", "commit"]
@@ -235,7 +235,7 @@ def _reserve_forever(place: Path | str, worker: int) -> None:
     for number in range(10**6):
         event = ApproximateEvent(epsilon=0.1, delta=1e-12)
         ledger.reserve("a", f"w{worker}-{number}", _charge(0.1, 1e-12), [event], roomy)
-        ledger.commit("a", f"w{worker}-{number}")
+        ledger.commit("a", f"w{worker}-{number}", "content")
 
 
 def test_killed_processes_leave_a_consistent_ledger(ledger: Ledger, place: Path | str) -> None:

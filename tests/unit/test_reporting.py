@@ -368,7 +368,7 @@ def test_expectations_that_found_nothing_share_a_row() -> None:
 )
 @pytest.mark.parametrize("unit", ["element", "record"])
 def test_guarantees_in_words(unit: str, epsilon: float, delta: float, word: str) -> None:
-    verdict = guarantee_verdict(factories.guarantee(unit, epsilon, delta))
+    verdict = guarantee_verdict(factories.guarantee(unit, epsilon, delta), [])
     assert verdict.word == word
     assert ("row" in verdict.meaning) == (unit == "record")
 
@@ -378,9 +378,9 @@ def test_guess_bound_by_hand() -> None:
     assert guess_bound(factories.guarantee(epsilon=math.log(3), delta=0.5)) == pytest.approx(0.875)
     assert guess_bound(factories.guarantee(epsilon=1e9, delta=0)) == 1
     assert (
-        "73.2\N{NO-BREAK SPACE}%" in guarantee_verdict(factories.guarantee(epsilon=1)).meaning
+        "73.2\N{NO-BREAK SPACE}%" in guarantee_verdict(factories.guarantee(epsilon=1), []).meaning
     )  # e / (e + 1) = 0.7311
-    assert "no further apart than 0.25" in guarantee_verdict(factories.guarantee(epsilon=1, distance=0.25)).meaning
+    assert "no further apart than 0.25" in guarantee_verdict(factories.guarantee(epsilon=1, distance=0.25), []).meaning
 
 
 def interval(estimate: float, lower: float, upper: float) -> Interval:

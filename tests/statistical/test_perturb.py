@@ -1,0 +1,75 @@
+"""What `perturb` really adds to a table is the law that is claimed: on every column, independently, whole or nothing.
+
+2e5 cells a column; chi-square with alpha 1e-6, so each check fails by chance in one of a million runs (the noise is
+seeded besides). Each check convicts the broken borders below.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from schemas.spec import Privacy
+from tasks.accounting import CellNoise, cell_noise
+from tasks.noise import SeededBits
+from tasks.perturb import perturb
+from tasks.tables import ConfidentialTable, NoiseAddedTable
+from tests.statistics import ALPHA, chi_square_p_value
+
+N, P = 200_000, 3
+MECHANISMS = ["dirac-laplace", "staircase", "dirac-staircase", "truncated-laplace", "gaussian", "optimal"]
+
+
+def _mechanism(name: str) -> CellNoise:
+    budget = {"epsilon": 100.0, "delta": 0.5}
+    asked = {"unit": "element", "epsilon": 1.0, "delta": 1e-3, "mechanism": name, "budget": budget}
+    return cell_noise(Privacy.model_validate(asked), P, 2)
+
+
+def _members() -> ConfidentialTable:
+    random = np.random.default_rng(0)
+    return ConfidentialTable(random.integers(0, 2**16 + 1, (N, P)), random.integers(0, 2, N), 2.0**-16)
+
+
+def _worst(members: ConfidentialTable, released: NoiseAddedTable, noise: CellNoise) -> float:
+    """The smallest p-value over columns' laws, in 64 cells a range, and over pairs of columns and of rows."""
+    difference = released.lattice - members.lattice
+    coarse = difference >> 10  # whole 64ths of the range
+    edges = np.arange(-200, 201)
+    masses = noise.law.cdf((edges + 1) * 1024 - 1) - noise.law.cdf(edges * 1024 - 1)
+
+    def pmf(k: np.ndarray) -> np.ndarray:
+        inside = (k >= -200) & (k <= 200)
+        return np.where(inside, masses[np.clip(k + 200, 0, 400)], 0.0)
+
+    values = [chi_square_p_value(coarse[:, column], pmf, (-200, 200)) for column in range(P)]
+    signs = np.sign(difference)
+    for one, other in [(signs[:, 0], signs[:, 1]), (signs[1:, 2], signs[:-1, 2])]:
+        # under independence the mean product of fair signs is normal with variance at most 1 / N
+        values.append(2 * float(np.exp(-0.5 * (np.mean(one * other) * np.sqrt(len(one))) ** 2)))
+    return min(values)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_the_noise_on_the_table_is_the_law(name: str) -> None:
+    noise, members = _mechanism(name), _members()
+    assert _worst(members, perturb.function(members, noise, SeededBits(1)), noise) > ALPHA
+
+
+BROKEN: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "no noise": lambda noise: 0 * noise,
+    "80 % of the noise": lambda noise: noise * 4 // 5,
+    "none on one column": lambda noise: noise * np.array([1, 0, 1]),
+    "the same in every row": lambda noise: np.broadcast_to(noise[:1], noise.shape),
+    "the same in two columns": lambda noise: noise[:, [0, 0, 2]],
+    "each row twice": lambda noise: np.repeat(noise[::2], 2, axis=0),
+}
+
+
+@pytest.mark.parametrize("break_it", BROKEN.values(), ids=BROKEN)
+def test_a_broken_border_is_convicted(break_it: Callable[[np.ndarray], np.ndarray]) -> None:
+    noise, members = _mechanism("dirac-laplace"), _members()
+    sound = perturb.function(members, noise, SeededBits(1))
+    lattice = members.lattice + break_it(sound.lattice - members.lattice)
+    broken = NoiseAddedTable(lattice, sound.labels, sound.spacing, sound.randomness)
+    assert _worst(members, broken, noise) < ALPHA
