@@ -98,13 +98,15 @@ def calibrate_cell_noise(
     return min(candidates, key=lambda law: float(law.expected_magnitude()))
 
 
-def compare_cell_noise(families: Iterable[str], epsilon: float, delta: float, dimensions: int) -> list[Calibrated]:
+def compare_cell_noise(
+    families: Iterable[str], epsilon: float, delta: float, dimensions: int, *, steps: int = LATTICE_STEPS
+) -> list[Calibrated]:
     """The calibrated laws of several families, least expected magnitude first; impossible ones left out."""
     found = []
     for family in families:
         if delta == 0.0 and family not in PURE_FAMILIES | ATOM_FAMILIES:
             continue
-        law = calibrate_cell_noise(family, epsilon, delta, dimensions)
+        law = calibrate_cell_noise(family, epsilon, delta, dimensions, steps=steps)
         found.append(Calibrated(family, law, float(law.expected_magnitude())))
     return sorted(found, key=lambda one: one.expected_magnitude)
 

@@ -68,8 +68,10 @@ MECHANISMS = tuple(_ON_THE_LATTICE)
 """The names of all lattice laws; where two are equally good, the earlier one is taken."""
 
 
-def optimal(epsilon: float, delta: float, sensitivity: float) -> ContinuousLaw:
-    """Give the member of the continuous family with the least expected magnitude.
+def optimal(
+    epsilon: float, delta: float, sensitivity: float, unit: str = "element", dimensions: int = 1
+) -> ContinuousLaw | LatticeNoise:
+    """Give the member of the family with the least expected magnitude.
 
     Parameters
     ----------
@@ -78,17 +80,33 @@ def optimal(epsilon: float, delta: float, sensitivity: float) -> ContinuousLaw:
     delta : float
         In [0, 1).
     sensitivity : float
-        d, the largest distance by which one cell may move, in the unit of the data.
+        d, the largest distance by which one cell may move, in the unit of the data; for `unit="record"` in whole
+        lattice steps.
+    unit : {"element", "record"}, default="element"
+        Whether (epsilon, delta) is about one cell, or about a whole row, each of whose cells moves by `sensitivity`.
+    dimensions : int, default=1
+        Cells of a row; for `unit="record"` only.
 
     Returns
     -------
     DiracLaplace, Staircase, DiracStaircase, TruncatedLaplace or Gaussian
+        For one cell. For a whole row a lattice law, calibrated by tight composition over the row.
 
     Raises
     ------
     ValueError
         If a parameter is outside its range.
     """
+    if unit == "record":
+        from tasks.accounting.calibration import compare_cell_noise
+
+        families = ("dirac-laplace", "staircase", "truncated-laplace", "gaussian")
+        law: LatticeNoise = compare_cell_noise(
+            families, epsilon, delta, check_steps("dimensions", dimensions, 2**20), steps=int(sensitivity)
+        )[0].law
+        return law
+    if unit != "element":
+        raise ValueError(f"unit must be 'element' or 'record', got {unit!r}")
     check_epsilon(epsilon), check_delta(delta), check_positive("sensitivity", sensitivity)
     laws, reasons = [], []
     for build in _ON_THE_LINE:

@@ -68,6 +68,15 @@ def test_gaussian_wins_on_wide_rows_and_a_staircase_on_narrow_ones() -> None:
     assert narrow.record(1).expected_magnitude == best == pytest.approx(0.138, abs=1e-3)  # design section 3, point 5
 
 
+def test_optimal_for_a_row_is_what_a_release_at_record_level_takes() -> None:
+    from tasks.noise import optimal
+
+    law = optimal(2.0, 1e-5, LATTICE_STEPS, unit="record", dimensions=64)
+    assert law == _noise("record", 2.0, 1e-5, 64, "optimal").law
+    with pytest.raises(ValueError, match="unit must be"):
+        optimal(1.0, 1e-5, 1.0, unit="table")
+
+
 def test_optimal_is_never_worse_than_a_named_mechanism() -> None:
     for epsilon, delta in [(0.1, 1e-6), (1.0, 1e-3), (8.0, 1e-2)]:
         best = _noise("element", epsilon, delta, 3, "optimal").law.expected_magnitude()
