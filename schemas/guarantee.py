@@ -59,7 +59,7 @@ class Guarantees(Model):
 
 
 class ComparedMechanism(Model):
-    """One row of the comparison that `mechanism: optimal` decides by."""
+    """One row of the comparison of mechanisms, which `mechanism: optimal` decides by."""
 
     name: str
     expected_magnitude: float | None = Field(ge=0)
@@ -73,7 +73,8 @@ class MechanismRecord(Model):
 
     name: str
     compared: list[ComparedMechanism]
-    """The mechanisms that were compared for the smallest expected magnitude; the one itself if it was named."""
+    """The mechanisms with the wanted guarantee and their expected magnitudes; `optimal` takes the smallest. At record
+    level only the one that was named, unless it was `optimal`."""
     parameters: dict[str, float | int | bool | list[float] | list[int]]
     """Public numbers: for cell noise those of the discrete law, in lattice steps, with the lattice spacing and an upper
     bound of the total variation distance between the law and what the sampler draws; for private moments those of the

@@ -11,7 +11,7 @@ from schemas.errors import IntegrityFailed, RequestRefused
 from schemas.guarantee import Guarantees
 from schemas.manifest import Manifest
 from schemas.spec import ReleaseSpec
-from tasks.accounting import mechanism_of
+from tasks.accounting import unproved_claim
 from tasks.files import CHECKSUMS, checksum_lines, sha256_file
 from tasks.ledger import Ledger
 from tasks.publish import check_charged
@@ -126,11 +126,9 @@ def _verify_claims(folder: Path, manifest: Manifest) -> None:
         raise IntegrityFailed(f"{path}: the spec is not the one its digest was made of")
     if (spec.dataset, spec.uncovered) != (manifest.dataset, manifest.uncovered):
         raise IntegrityFailed(f"{path}: data set or uncovered parts are not those of its spec")
-    mechanism = mechanism_of(spec)
-    if mechanism.guarantees != manifest.guarantee:
-        raise IntegrityFailed(f"{path}: the guarantee does not follow from its spec")
-    if mechanism.record(manifest.rows * len(spec.table.features)) != manifest.mechanism:
-        raise IntegrityFailed(f"{path}: the mechanism does not follow from its spec")
+    unproved = unproved_claim(manifest, spec)
+    if unproved is not None:
+        raise IntegrityFailed(f"{path}: {unproved}")
     for file in manifest.files:
         if not (folder / file.path).is_file() or (folder / file.path).stat().st_size != file.bytes:
             raise IntegrityFailed(f"{folder / file.path}: is missing or not of the size in the manifest")

@@ -5,3 +5,4 @@ from tasks.accounting.mechanism import Mechanism as Mechanism
 from tasks.accounting.mechanism import Moments as Moments
 from tasks.accounting.mechanism import cell_noise as cell_noise
 from tasks.accounting.mechanism import mechanism_of as mechanism_of
+from tasks.accounting.recheck import unproved_claim as unproved_claim

@@ -175,9 +175,6 @@ def cell_noise(privacy: Privacy, n_features: int, n_classes: int = 2) -> CellNoi
     cells, and of its label, are composed by their distributions; the result is never looser than basic composition.
     """
     label_rule: LabelRule = "public" if privacy.label_epsilon is None else "randomized_response"
-    label_events: list[Event] = []
-    if privacy.label_epsilon is not None and n_classes > 1:
-        label_events.append(RandomizedResponseEvent(epsilon=privacy.label_epsilon, categories=n_classes))
     if privacy.unit == "record":
         law, compared = _law_for_records(privacy, n_features)
         distance = LATTICE_STEPS
@@ -188,7 +185,7 @@ def cell_noise(privacy: Privacy, n_features: int, n_classes: int = 2) -> CellNoi
         law, compared = _law_for_cells(privacy, distance)
         element_epsilon, element_delta = privacy.epsilon, law.delta_at(privacy.epsilon)
     _refuse_beyond_sampler(_full_range_epsilon(law, element_epsilon, privacy.delta, distance))
-    events: list[Event] = [cell_noise_event(law, LATTICE_STEPS, n_features), *label_events]
+    events: list[Event] = [cell_noise_event(law, LATTICE_STEPS, n_features), *_label_events(privacy, n_classes)]
     record_epsilon, record_delta, proof = _record_level(events, privacy, n_features)
     return CellNoise(
         law=law,
@@ -258,6 +255,17 @@ def _refuse_beyond_sampler(epsilon: float) -> None:
         )
 
 
+def label_events(spec: ReleaseSpec) -> list[Event]:
+    """What is run on the label of one record."""
+    return _label_events(spec.privacy, len(spec.table.label_column.categories))
+
+
+def _label_events(privacy: Privacy, n_classes: int) -> list[Event]:
+    if privacy.label_epsilon is None or n_classes == 1:
+        return []
+    return [RandomizedResponseEvent(epsilon=privacy.label_epsilon, categories=n_classes)]
+
+
 def _law_for_cells(privacy: Privacy, distance: int) -> tuple[LatticeNoise, list[ComparedMechanism]]:
     names = None if privacy.mechanism == "optimal" else [privacy.mechanism]
     try:
@@ -270,7 +278,7 @@ def _law_for_cells(privacy: Privacy, distance: int) -> tuple[LatticeNoise, list[
             expected_magnitude=None if row.expected_magnitude is None else row.expected_magnitude * SPACING,
             reason=row.reason or "",
         )
-        for row in comparison(privacy.epsilon, privacy.delta, distance, names)
+        for row in comparison(privacy.epsilon, privacy.delta, distance)
     ]
 
 

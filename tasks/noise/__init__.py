@@ -9,13 +9,15 @@ from tasks.noise.bits import SeededBits as SeededBits
 from tasks.noise.categorical import ExactCategorical as ExactCategorical
 from tasks.noise.dirac_laplace import DiracLaplace as DiracLaplace
 from tasks.noise.dirac_staircase import DiracStaircase as DiracStaircase
-from tasks.noise.dirac_staircase import LatticeDiracStaircase as LatticeDiracStaircase
 from tasks.noise.gaussian import Gaussian as Gaussian
-from tasks.noise.gaussian import LatticeGaussian as LatticeGaussian
-from tasks.noise.gaussian import gaussian_delta as gaussian_delta
-from tasks.noise.gaussian import gaussian_standard_deviation as gaussian_standard_deviation
-from tasks.noise.lattice import LatticeDiracLaplace as LatticeDiracLaplace
+from tasks.noise.gaussian_profile import gaussian_delta as gaussian_delta
+from tasks.noise.gaussian_profile import gaussian_standard_deviation as gaussian_standard_deviation
+from tasks.noise.lattice_dirac_laplace import LatticeDiracLaplace as LatticeDiracLaplace
+from tasks.noise.lattice_dirac_staircase import LatticeDiracStaircase as LatticeDiracStaircase
+from tasks.noise.lattice_gaussian import LatticeGaussian as LatticeGaussian
 from tasks.noise.lattice_optimal import LatticeOptimal as LatticeOptimal
+from tasks.noise.lattice_staircase import LatticeStaircase as LatticeStaircase
+from tasks.noise.lattice_truncated_laplace import LatticeTruncatedLaplace as LatticeTruncatedLaplace
 from tasks.noise.moments import MomentsRelease as MomentsRelease
 from tasks.noise.optimal import MECHANISMS as MECHANISMS
 from tasks.noise.optimal import Candidate as Candidate
@@ -27,9 +29,7 @@ from tasks.noise.private_moments import MomentsNoise as MomentsNoise
 from tasks.noise.private_moments import PrivateMoments as PrivateMoments
 from tasks.noise.protocol import LatticeNoise as LatticeNoise
 from tasks.noise.randomized_response import LabelRandomizedResponse as LabelRandomizedResponse
-from tasks.noise.staircase import LatticeStaircase as LatticeStaircase
 from tasks.noise.staircase import Staircase as Staircase
-from tasks.noise.truncated_laplace import LatticeTruncatedLaplace as LatticeTruncatedLaplace
 from tasks.noise.truncated_laplace import TruncatedLaplace as TruncatedLaplace
 
 __all__ = [

@@ -103,11 +103,11 @@ class BucketSampler:
         """Draw independent values, shape (n_values,)."""
         values = np.empty(n_values, dtype=np.int64)
         for start in range(0, n_values, _BLOCK):
-            block = values[start : start + _BLOCK]
-            self._fill(block, bits)
+            self.fill(values[start : start + _BLOCK], bits)
         return values
 
-    def _fill(self, block: NDArray[np.int64], bits: BitSource) -> None:
+    def fill(self, block: NDArray[np.int64], bits: BitSource) -> None:
+        """Write independent values over `block`."""
         category = self._category.draw(block.size, bits)
         if self._single:
             negative = (draw_half_words(bits, block.size) & np.uint16(1)).astype(np.bool_)

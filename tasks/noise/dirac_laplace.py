@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tasks.noise.bits import BitSource
 from tasks.noise.exact import context, float_upper_bound, one_minus_exp
-from tasks.noise.lattice import MAX_DIGITS, LatticeDiracLaplace
-from tasks.noise.parameters import check_delta, check_epsilon, check_levels, check_loss, check_positive, steps_of
+from tasks.noise.lattice_dirac_laplace import LatticeDiracLaplace
+from tasks.noise.line_law import FINE_BITS, LineLaw
+from tasks.noise.parameters import LARGEST_MAGNITUDE, check_levels, check_scale
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -23,15 +23,12 @@ __all__ = ["DiracLaplace"]
 
 _DIGITS = 50
 _SLACK = Decimal(10) ** -40
-_LOG2_FINE_RATE = -30  # `sample` uses a lattice whose loss per step is at most 2^-30
+_MOST_LOG2_STEPS = LARGEST_MAGNITUDE.bit_length() - 1
 
 
 @dataclass(frozen=True)
-class DiracLaplace:
+class DiracLaplace(LineLaw[LatticeDiracLaplace]):
     """Additive noise with law delta Dirac(v) + (1 - delta) (epsilon / 2d) exp(-epsilon |v| / d).
-
-    This object describes the law on the real line: for plans, figures and comparisons.  Releases draw from
-    `on_lattice`, where the noise is a whole number of steps and the guarantee survives computer arithmetic.
 
     Parameters
     ----------
@@ -70,14 +67,8 @@ class DiracLaplace:
     sensitivity: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        object.__setattr__(self, "delta", check_delta(self.delta))
-        object.__setattr__(self, "sensitivity", check_positive("sensitivity", self.sensitivity))
-        if not np.finfo(np.float64).tiny <= self.noise_scale < math.inf:
-            raise ValueError(
-                "sensitivity / epsilon must be a normal double, "
-                f"got sensitivity={self.sensitivity!r}, epsilon={self.epsilon!r}"
-            )
+        super().__post_init__()
+        check_scale(self.noise_scale, self.epsilon, self.sensitivity)
 
     @property
     def noise_scale(self) -> float:
@@ -90,32 +81,11 @@ class DiracLaplace:
         return self.delta
 
     def pdf(self, v: ArrayLike) -> NDArray[np.float64]:
-        """Give the density of the continuous part, which integrates to 1 - delta.
-
-        Parameters
-        ----------
-        v : array-like of float
-            In the unit of the data.
-
-        Returns
-        -------
-        ndarray of float64, the shape of `v`
-            At v = 0 too it is the continuous part only; the atom there is `atom`.
-        """
+        """Give the density of the continuous part, which integrates to 1 - delta; at 0 too."""
         return np.asarray((1.0 - self.delta) / (2.0 * self.noise_scale) * self._decay(v))
 
     def cdf(self, v: ArrayLike) -> NDArray[np.float64]:
-        """Give P(V <= v), atom included from v = 0 on.
-
-        Parameters
-        ----------
-        v : array-like of float
-            Infinities are allowed.
-
-        Returns
-        -------
-        ndarray of float64, the shape of `v`
-        """
+        """Give P(V <= v), atom included from v = 0 on."""
         value = np.asarray(v, dtype=np.float64)
         tail = (1.0 - self.delta) / 2.0 * self._decay(value)
         return np.asarray(np.where(value < 0.0, tail, 1.0 - tail))
@@ -126,22 +96,7 @@ class DiracLaplace:
             return np.asarray(np.exp(-np.abs(np.asarray(v, dtype=np.float64)) / self.noise_scale))
 
     def ppf(self, t: ArrayLike) -> NDArray[np.float64]:
-        """Give the inverse of the distribution function, the least v with P(V <= v) >= t.
-
-        Parameters
-        ----------
-        t : array-like of float
-            In [0, 1].
-
-        Returns
-        -------
-        ndarray of float64, the shape of `t`
-            -infinity at 0, infinity at 1, exactly 0 for (1 - delta)/2 <= t <= (1 + delta)/2.
-
-        Raises
-        ------
-        ValueError
-            If a `t` lies outside [0, 1] or is not a number.
+        """Give the least v with P(V <= v) >= t, exactly 0 for (1 - delta)/2 <= t <= (1 + delta)/2.
 
         Notes
         -----
@@ -167,32 +122,9 @@ class DiracLaplace:
         """Give E|V| = (1 - delta) d / epsilon, in the unit of the data (equation 2 of the paper)."""
         return (1.0 - self.delta) * self.noise_scale
 
-    def delta_at(self, epsilon: float, shift: float | None = None) -> float:
-        """Give the exact privacy profile: the least delta that goes with `epsilon`.
+    def _divergence(self, loss: float, distance: float) -> float:
+        """The supremum over the shifts is reached at the largest, s.
 
-        Parameters
-        ----------
-        epsilon : float
-            The loss e >= 0 asked about; infinity is allowed.
-        shift : float, default=None
-            The distance s > 0 by which the cell may differ at most, in the unit of the data; None means
-            `sensitivity`.  A larger one serves record-level accounting, where a cell may move by its full
-            range.
-
-        Returns
-        -------
-        float
-            The supremum over the shifts in (0, s] of the hockey-stick divergence
-            sup_E P(E) - exp(e) P(E - shift), rounded up: never below the true value, above it by about one
-            unit in the last place.
-
-        Raises
-        ------
-        ValueError
-            If `epsilon` or `shift` is outside its range.
-
-        Notes
-        -----
         For s > 0 the two atoms lie at different points, and neither law's continuous part charges a point.
         So the best event holds P's atom and not Q's, and is otherwise {p > exp(e) q} for the densities:
 
@@ -205,8 +137,6 @@ class DiracLaplace:
         supremum is H(s).  In particular `delta_at(epsilon)` of the mechanism's own epsilon is delta, and no
         loss is large enough to bring it below delta: the atom's loss is infinite.
         """
-        loss = check_loss(epsilon)
-        distance = self.sensitivity if shift is None else check_positive("shift", shift)
         if loss == math.inf:
             return self.delta
         excess = Fraction(self.epsilon) * Fraction(distance) / Fraction(self.sensitivity) - Fraction(loss)
@@ -224,53 +154,13 @@ class DiracLaplace:
             from dp_accounting import LaplaceDpEvent
 
             return LaplaceDpEvent(1.0 / self.epsilon)
-        return LatticeDiracLaplace(self.epsilon, self.delta, 2**-_LOG2_FINE_RATE).dp_event()
+        return LatticeDiracLaplace(self.epsilon, self.delta, 2**FINE_BITS).dp_event()
 
-    def on_lattice(self, spacing: float) -> LatticeDiracLaplace:
-        """Give the discrete law of the same epsilon and delta in whole steps of a public lattice.
+    def _in_steps(self, n_steps: int, spacing: float) -> LatticeDiracLaplace:
+        return LatticeDiracLaplace(self.epsilon, self.delta, n_steps)
 
-        Parameters
-        ----------
-        spacing : float
-            The step, a power of two such as 2^-16, in the unit of the data; the sensitivity must be a whole
-            number of steps.
-
-        Returns
-        -------
-        LatticeDiracLaplace
-            Its values are steps: multiply by `spacing` for the unit of the data.
-
-        Raises
-        ------
-        ValueError
-            If `spacing` is not a power of two, the sensitivity is not a whole number of steps, or the noise
-            would not fit in 64-bit integers.
-        """
-        return LatticeDiracLaplace(self.epsilon, self.delta, steps_of(self.sensitivity, spacing))
-
-    def sample(self, shape: int | tuple[int, ...], *, bits: BitSource | None = None) -> NDArray[np.float64]:
-        """Draw values for figures and simulations; a release draws from `on_lattice` instead.
-
-        The values lie on a fine lattice (the sensitivity divided by a power of two of at most 2^61, at least
-        2^30 steps per d / epsilon where that allows) and are drawn there exactly.  Added to data that are not
-        on that lattice they carry no guarantee: low-order bits of the sum may show the data (Mironov 2012).
-
-        Parameters
-        ----------
-        shape : int or tuple of int
-        bits : BitSource, default=None
-            None means `OperatingSystemBits()`.
-
-        Returns
-        -------
-        ndarray of float64, of shape `shape`, in the unit of the data
-
-        Raises
-        ------
-        ValueError
-            If epsilon is below about 4e-17, or the bit source does not keep its promise.
-        """
-        log2_steps = min(max(0, math.frexp(self.epsilon)[1] - _LOG2_FINE_RATE), MAX_DIGITS)
-        fine = LatticeDiracLaplace(self.epsilon, self.delta, 2**log2_steps)
-        step = np.float64(math.ldexp(self.sensitivity, -log2_steps))
-        return fine.sample(shape, bits=bits).astype(np.float64) * step
+    def _fine(self) -> tuple[LatticeDiracLaplace, float]:
+        """At least 2^30 steps per d / epsilon, as far as 2^61 per d allow that."""
+        log2_steps = min(max(0, math.frexp(self.epsilon)[1] + FINE_BITS), _MOST_LOG2_STEPS)
+        spacing = math.ldexp(self.sensitivity, -log2_steps)
+        return self._in_steps(2**log2_steps, spacing), spacing

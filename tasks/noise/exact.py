@@ -16,6 +16,7 @@ from typing import Literal
 __all__ = [
     "THRESHOLD_BITS",
     "context",
+    "decay",
     "exp_minus",
     "float_upper_bound",
     "one_minus_exp",
@@ -27,6 +28,7 @@ THRESHOLD_BITS = 128
 """A probability p is kept as the integer nearest to p 2^128; an event of probability p is `U < threshold`."""
 
 _FIRST_DIGITS = 60  # 2^-128 is 2.9e-39; 20 further digits settle the rounding but in one case of 10^20
+_NEGLIGIBLE = 10**5  # exp(-x) beyond this adds nothing to a probability that laws compute
 _FAR = 10**6  # exp(-x) beyond this is below any precision asked for here
 
 
@@ -47,6 +49,11 @@ def exp_minus(x: Fraction, digits: int) -> Decimal:
     """
     precision = digits + 10
     return context(precision).exp(to_decimal(-x, precision))  # `-Decimal` would round to 28 digits
+
+
+def decay(x: Fraction, digits: int) -> Decimal:
+    """exp(-x) as `exp_minus` has it, or 0 for x > 10^5, where it is below any precision that laws ask for."""
+    return Decimal(0) if x > _NEGLIGIBLE else exp_minus(x, digits)
 
 
 def one_minus_exp(x: Fraction, digits: int) -> Decimal:

@@ -6,14 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from tasks.noise.dirac_laplace import DiracLaplace
-from tasks.noise.dirac_staircase import DiracStaircase, LatticeDiracStaircase
-from tasks.noise.gaussian import Gaussian, LatticeGaussian
-from tasks.noise.lattice import LatticeDiracLaplace
+from tasks.noise.dirac_staircase import DiracStaircase
+from tasks.noise.gaussian import Gaussian
+from tasks.noise.lattice_dirac_laplace import LatticeDiracLaplace
+from tasks.noise.lattice_dirac_staircase import LatticeDiracStaircase
+from tasks.noise.lattice_gaussian import LatticeGaussian
 from tasks.noise.lattice_optimal import LatticeOptimal
+from tasks.noise.lattice_staircase import LatticeStaircase
+from tasks.noise.lattice_truncated_laplace import LatticeTruncatedLaplace
 from tasks.noise.parameters import check_delta, check_epsilon, check_positive, check_steps
 from tasks.noise.protocol import LatticeNoise
-from tasks.noise.staircase import LatticeStaircase, Staircase
-from tasks.noise.truncated_laplace import LatticeTruncatedLaplace, TruncatedLaplace
+from tasks.noise.staircase import Staircase
+from tasks.noise.truncated_laplace import TruncatedLaplace
 
 __all__ = [
     "MECHANISMS",

@@ -10,15 +10,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "LARGEST_MAGNITUDE",
     "as_steps",
     "check_delta",
     "check_epsilon",
+    "check_fits",
     "check_levels",
     "check_loss",
     "check_positive",
+    "check_scale",
     "check_steps",
     "steps_of",
 ]
+
+LARGEST_MAGNITUDE = 2**61
+"""Of noise, in lattice steps, so that a lattice index below 2^61 plus noise stays inside int64."""
 
 
 def check_positive(name: str, value: object) -> float:
@@ -55,6 +61,24 @@ def check_steps(name: str, value: object, largest: int) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= int(value) <= largest:
         raise ValueError(f"{name} must be a whole number of lattice steps in [1, {largest}], got {name}={value!r}")
     return int(value)
+
+
+def check_fits(max_magnitude: int, epsilon: float, sensitivity: int) -> None:
+    """ValueError if the largest noise of a law of these parameters is above `LARGEST_MAGNITUDE`."""
+    if max_magnitude > LARGEST_MAGNITUDE:
+        raise ValueError(
+            "epsilon / sensitivity is too small for noise in 64-bit integers: "
+            f"got epsilon={epsilon!r}, sensitivity={sensitivity} lattice steps; "
+            "choose a coarser lattice or a larger epsilon"
+        )
+
+
+def check_scale(noise_scale: float, epsilon: float, sensitivity: float) -> None:
+    """ValueError if sensitivity / epsilon, the scale of Laplace noise, is not a normal double."""
+    if not np.finfo(np.float64).tiny <= noise_scale < math.inf:
+        raise ValueError(
+            f"sensitivity / epsilon must be a normal double, got sensitivity={sensitivity!r}, epsilon={epsilon!r}"
+        )
 
 
 def check_levels(t: ArrayLike) -> NDArray[np.float64]:

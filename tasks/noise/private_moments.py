@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.noise.bits import BitSource
-from tasks.noise.gaussian import LatticeGaussian, gaussian_standard_deviation
+from tasks.noise.gaussian_profile import gaussian_standard_deviation
+from tasks.noise.lattice_gaussian import LatticeGaussian
 from tasks.noise.moments import (
     FirstMoments,
     MomentsRelease,

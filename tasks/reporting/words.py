@@ -136,7 +136,7 @@ def not_covered(rows: int, features: int, element: Guarantee, mechanism: Mechani
     """What the guarantee leaves out by its definition, a sentence each."""
     cells = rows * features
     sentences = [
-        LABELS_IN_WORDS[element.labels],
+        *([LABELS_IN_WORDS["public"]] if element.labels == "public" else []),
         f"The number of rows is public: {count(rows)}.",
     ]
     if element.distance < 1:

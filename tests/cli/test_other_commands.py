@@ -88,6 +88,19 @@ def _edit_manifest(release: Path, old: str, new: str) -> None:
     (release / "SHA256SUMS").write_text(checksum_lines(release))
 
 
+def _forge_guarantee(release: Path) -> None:
+    manifest = json.loads((release / "manifest.json").read_text())
+    stated = json.dumps(manifest["guarantee"]["element"]["epsilon"])
+    assert stated == "2.0"
+    text = (release / "manifest.json").read_text()
+    place = text.index('"guarantee"')
+    text = text[:place] + text[place:].replace('"epsilon": 2.0', '"epsilon": 0.5', 1)
+    (release / "manifest.json").write_text(text)
+    from tasks.files import checksum_lines
+
+    (release / "SHA256SUMS").write_text(checksum_lines(release))
+
+
 def _swap_values(release: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -109,9 +122,9 @@ TAMPERINGS: dict[str, tuple[Callable[[Path], object], str]] = {
     "file missing": (lambda r: (r / "datapackage.json").unlink(), "datapackage.json: is missing"),
     "file added": (lambda r: (r / "extra.txt").write_text("x"), "extra.txt: is not listed"),
     "sums missing": (lambda r: (r / "SHA256SUMS").unlink(), "SHA256SUMS: is missing"),
-    "guarantee forged": (lambda r: _edit_manifest(r, '"epsilon": 2.0', '"epsilon": 0.5'), "manifest.json"),
+    "guarantee forged": (_forge_guarantee, "stronger than the noise law gives"),
     "spec forged": (lambda r: _edit_manifest(r, '"components": 3', '"components": 4'), "not the one its digest"),
-    "rows forged": (lambda r: _edit_manifest(r, '"rows": 105', '"rows": 106'), "manifest.json: the mechanism"),
+    "rows forged": (lambda r: _edit_manifest(r, '"rows": 105', '"rows": 106'), "expected number of unperturbed cells"),
     "ledger entry forged": (lambda r: _edit_manifest(r, '"sequence": 2', '"sequence": 3'), "no entry charges"),
     "value outside its domain": (_swap_values, "part-00000.parquet"),
     "manifest cut off": (lambda r: _edit_manifest(r, '"release_id"', '"release_ib"'), "not a valid manifest"),

@@ -24,8 +24,8 @@ from tasks.noise import (
     SeededBits,
 )
 from tasks.noise.buckets import BucketSampler, Decay
-from tasks.noise.gaussian import _GaussianDecay
-from tasks.noise.gaussian import _sampler as gaussian_sampler
+from tasks.noise.lattice_gaussian import _GaussianDecay
+from tasks.noise.lattice_gaussian import _sampler as gaussian_sampler
 from tests.statistics import (
     ALPHA,
     chi_square_p_value,

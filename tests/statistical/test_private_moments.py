@@ -10,7 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from tasks.noise import SeededBits
-from tasks.noise.gaussian import LatticeGaussian, gaussian_delta
+from tasks.noise.gaussian_profile import gaussian_delta
+from tasks.noise.lattice_gaussian import LatticeGaussian
 from tasks.noise.moments import Standardization
 from tasks.noise.moments.sums import first_sums, second_sums, standardize
 from tasks.noise.private_moments import LATTICE_STEPS, PrivateMoments

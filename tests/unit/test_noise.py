@@ -27,7 +27,7 @@ from tasks.noise import (
 from tasks.noise.bits import draw_half_words, draw_words
 from tasks.noise.exact import exp_minus, float_upper_bound, one_minus_exp, to_threshold
 from tasks.noise.geometric import group_thresholds, n_digits
-from tasks.noise.lattice import _head_thresholds
+from tasks.noise.lattice_dirac_laplace import _head_thresholds
 
 CONTINUOUS = [
     (1.0, 1e-5, 1.0),

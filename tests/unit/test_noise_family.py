@@ -38,12 +38,12 @@ from tasks.noise import (
 )
 from tasks.noise.bits import draw_below
 from tasks.noise.buckets import BucketSampler
-from tasks.noise.gaussian import _GaussianDecay
-from tasks.noise.lattice_optimal import _cells
+from tasks.noise.lattice_gaussian import _GaussianDecay
+from tasks.noise.lattice_staircase import _mean_magnitude
+from tasks.noise.lattice_truncated_laplace import _LaplaceDecay
+from tasks.noise.linear_programme import _cells
 from tasks.noise.normal import mills_ratio, normal_tail, pi
 from tasks.noise.optimal import ContinuousLaw
-from tasks.noise.staircase import _mean_magnitude
-from tasks.noise.truncated_laplace import _LaplaceDecay
 from tests.benchmarks.bench_noise_limit import least_expected_magnitude
 
 PARAMETERS = [(1.0, 1e-2, 8), (0.3, 1e-3, 5), (4.0, 1e-3, 16), (2.0, 0.3, 2), (1.0, 0.1, 1), (7.0, 1e-6, 30)]

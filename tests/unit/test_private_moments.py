@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tasks.noise import SeededBits
-from tasks.noise.gaussian import gaussian_delta
+from tasks.noise.gaussian_profile import gaussian_delta
 from tasks.noise.moments import MomentsRelease, Standardization, fit_model
 from tasks.noise.moments.sums import first_sums, second_sums, standardize
 from tasks.noise.private_moments import LATTICE_STEPS, PrivateMoments

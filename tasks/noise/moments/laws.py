@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.noise.bits import BitSource
-from tasks.noise.gaussian import LatticeGaussian
+from tasks.noise.lattice_gaussian import LatticeGaussian
 from tasks.noise.moments.released import HALF_RANGE
 
 __all__ = ["MomentsNoise", "noise_laws", "symmetric_noise"]

@@ -7,40 +7,26 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tasks.noise.bits import BitSource, OperatingSystemBits
+from tasks.noise.bits import BitSource
 from tasks.noise.categorical import ExactCategorical
-from tasks.noise.exact import (
-    THRESHOLD_BITS,
-    context,
-    exp_minus,
-    float_upper_bound,
-    one_minus_exp,
-    to_threshold,
-)
+from tasks.noise.exact import THRESHOLD_BITS, context, exp_minus, float_upper_bound, one_minus_exp, to_threshold
 from tasks.noise.geometric import GROUP_DIGITS, ExactGeometric, n_digits
-from tasks.noise.parameters import as_steps, check_delta, check_epsilon, check_loss, check_steps
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
+from tasks.noise.lattice_law import LatticeLaw
+from tasks.noise.parameters import LARGEST_MAGNITUDE, as_steps, check_delta, check_epsilon, check_fits, check_steps
 
 __all__ = ["LatticeDiracLaplace"]
 
-MAX_DIGITS = 61
-"""Noise magnitudes are at most 2^61, so that a lattice index below 2^61 plus noise stays inside int64."""
-
-_BLOCK = 1 << 16  # values per pass: its buffers (2 MB) stay in the cache and bound the memory
 _DIGITS = 50  # significant digits of a delta before its upward rounding to a double
 _SLACK = Decimal(10) ** (10 - _DIGITS)  # relative; far above the error of the few operations of delta_at
 _FAR_LOSS = 1000  # the geometric law's own zero has at least e^-80; e^1000 times that covers any atom
 
 
 @dataclass(frozen=True)
-class LatticeDiracLaplace:
+class LatticeDiracLaplace(LatticeLaw):
     """Noise in whole lattice steps: none with probability delta, else a two-sided geometric law.
 
     With a = exp(-epsilon / sensitivity) and k an integer,
@@ -79,25 +65,13 @@ class LatticeDiracLaplace:
     delta: float
     sensitivity: int
 
+    name = "dirac-laplace"
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
         object.__setattr__(self, "delta", check_delta(self.delta))
-        object.__setattr__(self, "sensitivity", check_steps("sensitivity", self.sensitivity, 2**MAX_DIGITS))
-        if n_digits(self._exact_rate) > MAX_DIGITS:
-            raise ValueError(
-                "epsilon / sensitivity is too small for noise in 64-bit integers: "
-                f"got epsilon={self.epsilon!r}, sensitivity={self.sensitivity} lattice steps; "
-                "choose a coarser lattice or a larger epsilon"
-            )
-
-    @property
-    def name(self) -> str:
-        """`dirac-laplace`."""
-        return "dirac-laplace"
-
-    def parameters(self) -> dict[str, float | int]:
-        """Give what `law_from_parameters` needs to build this law again."""
-        return {"epsilon": self.epsilon, "delta": self.delta, "sensitivity": self.sensitivity}
+        object.__setattr__(self, "sensitivity", check_steps("sensitivity", self.sensitivity, LARGEST_MAGNITUDE))
+        check_fits(self.max_magnitude, self.epsilon, self.sensitivity)
 
     @property
     def _exact_rate(self) -> Fraction:
@@ -120,31 +94,14 @@ class LatticeDiracLaplace:
 
     @property
     def sampling_bias(self) -> float:
-        """A bound, below 2^-117, of the total variation distance per value between `sample` and this law.
-
-        One value drawn by `sample` is (e, delta_at(e) + (1 + exp(e)) sampling_bias)-differentially private.
-        """
+        """A bound, below 2^-117, of the total variation distance per value between `sample` and this law."""
         n_groups = -(-n_digits(self._exact_rate) // GROUP_DIGITS)
         # In units of 2^-128: 2 + 1 for the two thresholds of the sign, both of which the one upward rounding
         # moves; 1/2 for each of the 255 of a group; 1 for the digits left out.
         return math.ldexp(4 + n_groups * 2 ** (GROUP_DIGITS - 1), -THRESHOLD_BITS)
 
     def pmf(self, k: ArrayLike) -> NDArray[np.float64]:
-        """Give the probability of each number of steps.
-
-        Parameters
-        ----------
-        k : array-like of int
-
-        Returns
-        -------
-        ndarray of float64, the shape of `k`
-
-        Raises
-        ------
-        ValueError
-            If `k` is not of an integer type.
-        """
+        """Give P(k)."""
         steps = as_steps(k)
         with np.errstate(over="ignore"):
             decay = np.exp(-self._rate * np.abs(steps))
@@ -170,30 +127,9 @@ class LatticeDiracLaplace:
         """Give E|K| = (1 - delta) 2a / (1 - a^2), in steps."""
         return (1.0 - self.delta) * 2.0 * math.exp(-self._rate) / -math.expm1(-2.0 * self._rate)
 
-    def delta_at(self, epsilon: float, shift: int | None = None) -> float:
-        """Give the exact privacy profile of this discrete law: the least delta that goes with `epsilon`.
+    def _divergence(self, loss: float, shift: int) -> float:
+        """With the loss e and the shift s.
 
-        Parameters
-        ----------
-        epsilon : float
-            The loss e >= 0 asked about; infinity is allowed.
-        shift : int, default=None
-            The number of steps s >= 1 by which the cell may differ at most; None means `sensitivity`.
-            A larger one serves record-level accounting, where a cell may move by its full range.
-
-        Returns
-        -------
-        float
-            The maximum over the shifts 1 to s, in both directions, of sum_k [P(k) - exp(e) P(k - shift)]_+,
-            rounded up: never below the true value, above it by about one unit in the last place.
-
-        Raises
-        ------
-        ValueError
-            If `epsilon` or `shift` is outside its range.
-
-        Notes
-        -----
         Write A = a^s exp(e) and c = (1 - delta)(1 - a)/(1 + a).  P is even, so the direction does not matter.
         At k = s and beyond Q(k) = P(k - s) is at least P(k): those terms vanish.
 
@@ -212,12 +148,10 @@ class LatticeDiracLaplace:
         For e < epsilon this is never below the profile of the law on the line, and equal to it where
         s - e/rate is an even integer: whoever composes several losses must use the lattice's profile.
         """
-        loss = check_loss(epsilon)
-        steps = check_steps("shift", self.sensitivity if shift is None else shift, 2**62)
         if loss == math.inf:
             return 0.0
         rate, loss_exact = self._exact_rate, Fraction(loss)
-        excess = steps * rate - loss_exact  # A = exp(-excess)
+        excess = shift * rate - loss_exact  # A = exp(-excess)
         if excess == 0:
             return self.delta
         exact = context(_DIGITS)
@@ -227,12 +161,12 @@ class LatticeDiracLaplace:
         if excess < 0:
             return self._delta_beyond(delta, spread, -excess)
         # m is the number of k in 1, ..., s - 1 with 2k < s - e/rate.
-        m = min(steps - 1, math.ceil((steps - loss_exact / rate) / 2) - 1)
+        m = min(shift - 1, math.ceil((shift - loss_exact / rate) / 2) - 1)
         bracket = one_minus_exp(excess, _DIGITS)
         if m > 0 and rate < 10**6:
             # a - exp(e) a^(s-m) = a (1 - exp(-((s - m - 1) rate - e))), where the exponent is negative
             # as s - m - e/rate > m >= 1.
-            middle = exact.multiply(a, one_minus_exp((steps - m - 1) * rate - loss_exact, _DIGITS))
+            middle = exact.multiply(a, one_minus_exp((shift - m - 1) * rate - loss_exact, _DIGITS))
             bracket = exact.add(bracket, exact.multiply(one_minus_exp(m * rate, _DIGITS), middle))
         value = exact.add(delta, exact.multiply(spread, bracket))
         return min(1.0, float_upper_bound(exact.multiply(value, exact.add(1, _SLACK))))
@@ -251,33 +185,9 @@ class LatticeDiracLaplace:
         left = wide.subtract(delta, wide.multiply(covered, wide.subtract(1, _SLACK)))
         return min(self.delta, float_upper_bound(left)) if left > 0 else 0.0
 
-    def dp_event(self) -> DpEvent:
-        """Give the event of one use at `sensitivity`."""
-        from tasks.noise.event import LatticeNoiseDpEvent
+    def fill(self, block: NDArray[np.int64], bits: BitSource) -> None:
+        """Write independent values.
 
-        return LatticeNoiseDpEvent(self.name, tuple(self.parameters().items()), self.sensitivity)
-
-    def sample(self, shape: int | tuple[int, ...], *, bits: BitSource | None = None) -> NDArray[np.int64]:
-        """Draw independent values.
-
-        Parameters
-        ----------
-        shape : int or tuple of int
-        bits : BitSource, default=None
-            None means `OperatingSystemBits()`.  Anything else is for tests and brands the release.
-
-        Returns
-        -------
-        ndarray of int64, of shape `shape`
-            In lattice steps, between -`max_magnitude` and `max_magnitude`.
-
-        Raises
-        ------
-        ValueError
-            If `shape` has a negative entry or the bit source does not keep its promise.
-
-        Notes
-        -----
         Law.  |K| - 1, given K != 0, is a geometric variable G with P(G = g) = (1 - a) a^g; the sign is fair
         and independent; and P(K != 0) = (1 - delta) 2a/(1 + a).  So one draw among {0, +, -} settles the
         atom, the geometric zero and the sign at once, and zero is counted once.  Writing g = sum_j d_j 2^j,
@@ -293,17 +203,11 @@ class LatticeDiracLaplace:
         Cost.  8 random bytes a value for up to 24 digits, 2 more for every further 8, and a fixed amount of
         memory beside the result.  Setting up a law takes some milliseconds and is remembered.
         """
-        source = OperatingSystemBits() if bits is None else bits
-        values = np.empty(shape, dtype=np.int64)
-        flat = values.reshape(-1)
         head, geometric = _tables(self._exact_rate, self.delta)
-        for start in range(0, flat.size, _BLOCK):
-            block = flat[start : start + _BLOCK]
-            block[...] = 0
-            geometric.fill(block, source)
-            block += 1
-            block *= _SIGNS[head.draw(block.size, source)]
-        return values
+        block[...] = 0
+        geometric.fill(block, bits)
+        block += 1
+        block *= _SIGNS[head.draw(block.size, bits)]
 
 
 _SIGNS = np.array([0, 1, -1], dtype=np.int64)
