@@ -66,12 +66,16 @@ def verify(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Check that no entry was edited, removed, inserted or moved."""
+    """Check that no entry was edited, removed, inserted or moved, and that every release published here is in it."""
     with errors_shown(as_json=as_json, debug=debug):
+        from tasks.reserve import require_published_charged
+
         ledger = _ledger()
         if dataset is not None and not ledger.entries(dataset):
             raise RequestRefused(f"the ledger at {ledger.name} knows no data set {dataset}")
         count = ledger.verify()
+        for place in sorted((_workspace().home / "data" / "releases").glob("*")):
+            require_published_charged(_workspace(), ledger, place.name)
         print(json.dumps({"entries": count}) if as_json else f"{count} entries, chain unbroken ({ledger.name})")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from schemas.errors import ApprovalPending, RequestRefused, StepFailed
+from schemas.errors import ApprovalPending, IntegrityFailed, RequestRefused, StepFailed
 from schemas.release import Candidate, Publication
 from schemas.spec import ReleaseSpec
 from tasks.accounting import mechanism_of
@@ -75,7 +75,8 @@ def propose(spec_path: Path, release_id: str, bits: BitSource | None = None) -> 
             )
             if isinstance(error, StepFailed):
                 raise StepFailed(f"{error}\n{resume}") from error
-            noted(resume)
+            if not isinstance(error, IntegrityFailed):
+                noted(resume)
             raise
 
 

@@ -32,6 +32,9 @@ class Guarantee(Model):
     labels: LabelRule
     """`public`: labels are the same in adjacent tables. `covered`: a record's label may differ as well.
     `randomized_response`: the same, by noise of the label's own, which is composed in."""
+    label_epsilon: float | None = None
+    """With `randomized_response`: epsilon of one label, at delta 0. At element level the numbers above are about
+    feature cells; at record level the label is composed in."""
     proof: str
     """How the numbers were obtained."""
 
@@ -39,12 +42,14 @@ class Guarantee(Model):
         """The guarantee in one plain sentence."""
         reach = "its whole range" if self.distance == 1 else f"{self.distance:g} of its range"
         if self.unit == "element":
-            changed = f"one cell by up to {reach}"
+            changed = f"one {'cell' if self.label_epsilon is None else 'feature cell'} by up to {reach}"
         elif self.labels == "public":
             changed = f"all feature values of one record each by up to {reach}"
         else:
             changed = "one whole record, its label included,"
         public = "labels and row count are public" if self.labels == "public" else "the row count is public"
+        if self.unit == "element" and self.label_epsilon is not None:
+            public += f"; changing one label, by at most a factor e^{self.label_epsilon:.6g}"
         return (
             f"{self.unit} level: changing {changed} changes the probability of any outcome by at most a factor "
             f"e^{self.epsilon:.6g} plus {self.delta:.3g} ({public})"

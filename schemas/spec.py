@@ -17,10 +17,10 @@ DATASET_PATTERN = r"^[a-z0-9-]+$"
 RELEASE_ID_PATTERN = r"^[a-z0-9][a-z0-9-]{0,63}$"
 
 Unit = Literal["element", "record"]
-CellMechanismName = Literal[
-    "optimal", "dirac-laplace", "staircase", "dirac-staircase", "truncated-laplace", "gaussian", "lattice-optimal"
-]
-MechanismName = CellMechanismName | Literal["private-moments"]
+MechanismName = Literal[
+    "optimal", "dirac-laplace", "staircase", "dirac-staircase", "truncated-laplace", "gaussian", "lattice-optimal",
+    "private-moments",
+]  # fmt: skip
 ClassifierName = Literal["kahm", "nearest-neighbour", "logistic"]
 
 
@@ -94,6 +94,8 @@ class Privacy(Model):
             raise ValueError("distance is only for unit: element; a whole row may change by the full range")
         if self.mechanism in {"gaussian", "truncated-laplace", "private-moments"} and self.delta == 0:
             raise ValueError(f"mechanism {self.mechanism} needs delta above 0")
+        if self.mechanism == "lattice-optimal" and self.unit == "record":
+            raise ValueError("mechanism lattice-optimal is for unit: element")
         if self.mechanism == "private-moments":
             if self.unit != "record":
                 raise ValueError("mechanism private-moments protects whole rows; it needs unit: record")
@@ -208,6 +210,12 @@ class ReleaseSpec(Model):
     schedule: Schedule | None = None
     approval: Literal["none", "required"] = "none"
     """`required` stops at the staged candidate until a person approves its digest."""
+
+    @model_validator(mode="after")
+    def _paper_needs_paired_rows(self) -> Self:
+        if self.fabrication.stop == "paper" and not self.privacy.labels_public:
+            raise ValueError("stop: paper compares raw and noise-added rows; it needs cell noise and labels: public")
+        return self
 
     @property
     def uncovered(self) -> list[str]:

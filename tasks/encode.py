@@ -53,8 +53,7 @@ def to_lattice(values: FloatArray, column: NumericColumn | IntegerColumn) -> Int
 
     Notes
     -----
-    Adjacency is stated on the lattice: a cell moves by at most a whole number of steps, so rounding here cannot
-    widen the distance between neighbours.
+    Rounding can take two cells one step further apart than they were; `lattice_distance` allows for it.
     """
     lower, upper = column.bounds
     scaled = (np.clip(values, lower, upper) - lower) / (upper - lower)

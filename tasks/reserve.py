@@ -57,6 +57,7 @@ def reserve(
     IntegrityFailed
         The ledger is broken, or lacks the charge of a release that lies published here.
     """
+    mechanism.record(cells)  # refuses what cannot be built for so many rows
     expected = cells * mechanism.unperturbed_share
     if expected > REFUSE_UNPERTURBED_CELLS and not spec.privacy.allow_unperturbed_cells:
         raise RequestRefused(

@@ -147,8 +147,8 @@ class Staging:
         kept = [*self.folder.glob("*noise_added*"), self.release, self.workspace.release(self.dataset, self.release_id)]
         if any(path.exists() for path in kept):
             raise RequestRefused(
-                f"release {self.dataset}/{self.release_id}: noise-added data of it were kept, so its charge stays; "
-                f"finish it with --release-id {self.release_id}"
+                f"release {self.dataset}/{self.release_id}: noise-added data of it were kept, whole or in part, so its "
+                f"charge stays; finish it with --release-id {self.release_id} if they are whole, or start a new release"
             )
 
     def is_complete(self) -> bool:

@@ -10,5 +10,9 @@ SPACING = 2.0**-LATTICE_BITS
 
 
 def lattice_distance(distance: float) -> int:
-    """Sensitivity in lattice steps for cells that move by at most `distance` in scaled units, rounded up."""
-    return max(1, math.ceil(distance * LATTICE_STEPS))
+    """Sensitivity in lattice steps for cells that move by at most `distance` in scaled units.
+
+    Rounded up, and one more for distances below the whole range: snapping two cells to the lattice in floating point
+    can take them one step further apart than they were.
+    """
+    return LATTICE_STEPS if distance >= 1 else min(LATTICE_STEPS, math.ceil(distance * LATTICE_STEPS) + 1)

@@ -24,10 +24,19 @@ from tasks.accounting.calibration import calibrate_cell_noise, cell_noise_event
 from tasks.accounting.composition import basic_epsilon, composed_epsilon
 from tasks.accounting.lattice import LATTICE_STEPS, SPACING, lattice_distance
 from tasks.accounting.record_level import reported_guarantee
-from tasks.noise import LatticeNoise, PrivateMoments, comparison, gaussian_standard_deviation, optimal_on_lattice
+from tasks.noise import (
+    LabelRandomizedResponse,
+    LatticeNoise,
+    PrivateMoments,
+    comparison,
+    gaussian_standard_deviation,
+    optimal_on_lattice,
+)
 
 LARGEST_CELL_EPSILON = 40.0
 """Up to here what is drawn keeps the law's guarantee but for less than 1e-17 of delta per value (bias below 2^-116)."""
+UNBOUNDED = ("dirac-staircase", "dirac-laplace", "staircase", "gaussian")
+"""Laws that give some guarantee at any distance. With a distance below the range, others may leave a whole row none."""
 RECORD_FAMILIES = ("dirac-laplace", "staircase", "truncated-laplace", "gaussian")
 """Laws that are compared for a whole row; others differ little from these and take long to calibrate."""
 
@@ -110,7 +119,10 @@ class Moments:
         try:
             return PrivateMoments(self.epsilon, self.delta, self.n_features, self.n_classes, n_rows)
         except ValueError as error:
-            raise RequestRefused(f"mechanism private-moments: {error}") from None
+            raise RequestRefused(
+                f"mechanism private-moments: not possible for {n_rows} rows, {self.n_features} columns, epsilon "
+                f"{self.epsilon:g} and delta {self.delta:g} ({error}); use a larger epsilon or delta"
+            ) from None
 
     def record(self, cells: int | None) -> MechanismRecord:
         """The mechanism as plans, manifests and reports state it."""
@@ -184,7 +196,8 @@ def cell_noise(privacy: Privacy, n_features: int, n_classes: int = 2) -> CellNoi
         distance = lattice_distance(privacy.distance)
         law, compared = _law_for_cells(privacy, distance)
         element_epsilon, element_delta = privacy.epsilon, law.delta_at(privacy.epsilon)
-    _refuse_beyond_sampler(_full_range_epsilon(law, element_epsilon, privacy.delta, distance))
+    advice = "Use a smaller epsilon" + (", or a larger distance" if privacy.distance < 1 else "")
+    _refuse_beyond_sampler(_full_range_epsilon(law, element_epsilon, privacy.delta, distance), advice)
     events: list[Event] = [cell_noise_event(law, LATTICE_STEPS, n_features), *_label_events(privacy, n_classes)]
     record_epsilon, record_delta, proof = _record_level(events, privacy, n_features)
     return CellNoise(
@@ -201,6 +214,7 @@ def cell_noise(privacy: Privacy, n_features: int, n_classes: int = 2) -> CellNoi
                 distance=privacy.distance,  # not above the whole number of steps that the law is for
                 neighbouring="replace_one_cell",
                 labels=label_rule,
+                label_epsilon=privacy.label_epsilon,
                 proof=ELEMENT_PROOF,
             ),
             record=Guarantee(
@@ -210,6 +224,7 @@ def cell_noise(privacy: Privacy, n_features: int, n_classes: int = 2) -> CellNoi
                 distance=1.0,
                 neighbouring="replace_one_record",
                 labels=label_rule,
+                label_epsilon=privacy.label_epsilon,
                 proof=proof,
             ),
         ),
@@ -218,7 +233,7 @@ def cell_noise(privacy: Privacy, n_features: int, n_classes: int = 2) -> CellNoi
 
 def private_moments(privacy: Privacy, n_features: int, n_classes: int) -> Moments:
     """Private moments for the record-level guarantee that a spec asks for."""
-    _refuse_beyond_sampler(privacy.epsilon)
+    _refuse_beyond_sampler(privacy.epsilon, "Use a smaller epsilon")
     rule: LabelRule = "covered"
     stated = {"epsilon": privacy.epsilon, "delta": privacy.delta, "labels": rule, "distance": 1.0}
     return Moments(
@@ -245,13 +260,13 @@ def _full_range_epsilon(law: LatticeNoise, epsilon: float, delta: float, distanc
     return epsilon * LATTICE_STEPS / distance
 
 
-def _refuse_beyond_sampler(epsilon: float) -> None:
+def _refuse_beyond_sampler(epsilon: float, advice: str) -> None:
     """Refuse what the sampler cannot keep: its deviation adds (1 + e^epsilon) times its bias to delta."""
     if not epsilon <= LARGEST_CELL_EPSILON:
         raise RequestRefused(
-            f"privacy: a cell that moves by its whole range would cost epsilon {epsilon:.4g}, more than "
-            f"{LARGEST_CELL_EPSILON:g}; such a guarantee protects nothing, and the sampler cannot keep it. Use a "
-            "smaller epsilon, or a larger distance"
+            f"privacy: this would cost epsilon {epsilon:.4g} for one cell that moves by its whole range, or one "
+            f"record, more than {LARGEST_CELL_EPSILON:g}; such a guarantee protects nothing, and the sampler cannot "
+            f"keep it. {advice}"
         )
 
 
@@ -263,11 +278,17 @@ def label_events(spec: ReleaseSpec) -> list[Event]:
 def _label_events(privacy: Privacy, n_classes: int) -> list[Event]:
     if privacy.label_epsilon is None or n_classes == 1:
         return []
+    try:
+        LabelRandomizedResponse(privacy.label_epsilon, n_classes)
+    except ValueError as error:
+        raise RequestRefused(f"privacy.labels: randomised response is not possible: {error}") from None
     return [RandomizedResponseEvent(epsilon=privacy.label_epsilon, categories=n_classes)]
 
 
 def _law_for_cells(privacy: Privacy, distance: int) -> tuple[LatticeNoise, list[ComparedMechanism]]:
-    names = None if privacy.mechanism == "optimal" else [privacy.mechanism]
+    names: Sequence[str] | None = None if privacy.mechanism == "optimal" else [privacy.mechanism]
+    if privacy.mechanism == "optimal" and privacy.distance < 1:
+        names = UNBOUNDED
     try:
         law = optimal_on_lattice(privacy.epsilon, privacy.delta, distance, names)
     except ValueError as error:

@@ -314,7 +314,7 @@ def _refusal(dataset: str, entries: Sequence[LedgerEntry], charge: Guarantee, bu
     balance = _balance(dataset, entries, budget)
     fitting = _largest_fitting(_events(entries), charge, budget)
     advice = (
-        f"a release of epsilon {fitting[0]:.3g} and delta {fitting[1]:.3g} at record level would fit"
+        f"a release of epsilon {_down(fitting[0])} and delta {_down(fitting[1])} at record level would fit"
         if fitting
         else "nothing of its kind fits any more; ask the data's steward"
     )
@@ -333,3 +333,11 @@ def _largest_fitting(events: Sequence[Event], charge: Guarantee, budget: Budget)
         event = ApproximateEvent(epsilon=share * charge.epsilon, delta=min(share * charge.delta, 0.999))
         fitting, refused = (share, refused) if _fits([*events, event], budget) else (fitting, share)
     return (fitting * charge.epsilon, fitting * charge.delta) if fitting > 0.001 else None
+
+
+def _down(number: float) -> str:
+    """Three significant digits, rounded down."""
+    if number <= 0:
+        return "0"
+    place = 10.0 ** (2 - math.floor(math.log10(number)))
+    return f"{math.floor(number * place) / place:.6g}"

@@ -100,7 +100,7 @@ def guarantee_verdict(guarantee: Guarantee, uncovered: list[str]) -> Verdict:
     if uncovered:
         word, tone = "Does not cover this release", "poor"
     whole_row = guarantee.unit == "record"
-    subject = "a whole row" if whole_row else "a single cell"
+    subject = "a whole row" if whole_row else "a single cell" if guarantee.label_epsilon is None else "a feature cell"
     meaning = _MEANING[word].format(subject=subject)
     if guarantee.delta < 1:
         pair = "rows" if whole_row else "values"

@@ -62,7 +62,7 @@ SPEC_FAULTS: list[tuple[str, Any, list[str]]] = [
     ("table.columns.r2c3", {"type": "numeric", "bounds": [0, 16], "precision": 1e-308}, ["absurdly small"]),
     ("table.columns.r2c3", {"type": "numeric", "bounds": [1e15, 1e15 + 1]}, ["too close together"]),
     ("table.columns.digit.categories", ["a ", "b"], ["spaces"]),
-    ("privacy.epsilon", 100.0, ["the sampler cannot keep it"]),
+    ("privacy.epsilon", 100.0, ["sampler cannot keep it"]),
     ("privacy.epsilon", 1e-300, ["privacy:"]),
     ("table.label", "color", ["label `color` is not among the columns"]),
     ("table.label", "r2c3", ["label `r2c3` must be a categorical column"]),

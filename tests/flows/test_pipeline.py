@@ -348,3 +348,37 @@ def test_labels_by_randomised_response(home: Path, tmp_path: Path) -> None:
     assert publication.guarantee.record.epsilon > 8.0  # the cells' and the label's
     counts = pd.read_parquet(publication.release / "data")["digit"].value_counts()
     assert counts.sum() == 105 and len(counts) == 3
+
+
+@pytest.mark.parametrize(
+    ("privacy", "by_class"),
+    [
+        ({}, True),
+        ({"labels": {"randomized_response": {"epsilon": 1.0}}}, False),
+        ({"unit": "record", "mechanism": "private-moments"}, False),
+    ],
+)
+def test_only_public_labels_have_a_part_in_who_is_a_member(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, privacy: dict[str, object], by_class: bool
+) -> None:
+    asked: list[object] = []
+
+    def spy(*_: object, **options: object) -> None:
+        asked.append(options["by_class"])
+        raise _Crash
+
+    monkeypatch.setattr("flows.pipeline.choose_members", spy)
+    spec = SPEC
+    for key, value in privacy.items():
+        spec = changed(spec, f"privacy.{key}", value)
+    with pytest.raises(_Crash):
+        pipeline.propose(write_project(tmp_path / "p", spec), "a")
+    assert asked == [by_class]
+
+
+def test_what_cannot_be_built_is_refused_before_it_is_charged(home: Path, tmp_path: Path) -> None:
+    spec = changed(changed(SPEC, "privacy.unit", "record"), "privacy.mechanism", "private-moments")
+    path = write_project(tmp_path / "p", changed(changed(spec, "privacy.epsilon", 1e-9), "privacy.delta", 1e-9))
+    with pytest.raises(RequestRefused, match="not possible for 105 rows"):
+        pipeline.propose(path, "a")
+    assert _kinds(home) == [] and not _staging(home, "a").folder.exists()

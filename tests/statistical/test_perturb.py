@@ -73,3 +73,17 @@ def test_a_broken_border_is_convicted(break_it: Callable[[np.ndarray], np.ndarra
     lattice = members.lattice + break_it(sound.lattice - members.lattice)
     broken = NoiseAddedTable(lattice, sound.labels, sound.spacing, sound.randomness)
     assert _worst(members, broken, noise) < ALPHA
+
+
+def test_labels_go_through_randomised_response() -> None:
+    budget = {"epsilon": 100.0, "delta": 0.5}
+    asked = {"unit": "element", "epsilon": 1.0, "delta": 1e-3, "mechanism": "dirac-laplace", "budget": budget}
+    labels = {"labels": {"randomized_response": {"epsilon": 1.0}}}
+    members = _members()
+    kept = {}
+    for name, more in [("public", {}), ("responded", labels)]:
+        noise = cell_noise(Privacy.model_validate({**asked, **more}), P, 4)
+        kept[name] = float(np.mean(perturb.function(members, noise, SeededBits(1)).labels == members.labels))
+    assert kept["public"] == 1.0
+    # e / (e + 3) of 2e5 labels stay: five standard deviations are 0.006
+    assert kept["responded"] == pytest.approx(np.e / (np.e + 3), abs=0.006)

@@ -173,3 +173,39 @@ def test_a_changed_label_keeps_the_second_release_s_claim(per_class: bool, shrin
     pair = scores(statistics, second_deviations(mechanism, per_class=per_class), SeededBits(12), shrink)
     delta = gaussian_delta(0.5, 1.0 / mechanism.second_mu, 1.0)
     assert verdicts(0.5, delta, *pair) is convicted
+
+
+def test_every_released_statistic_gets_its_noise() -> None:
+    """Released less exact, over the stated deviation, has deviation 1 for each statistic of its own.
+
+    At least 600 numbers each, so outside 0.8 to 1.25 lies less than 1e-9 of the runs; noise left out of one gives 0.
+    """
+    from tasks.noise.moments.sums import first_sums, second_sums
+
+    random = np.random.default_rng(3)
+    n, p, c = 60, 12, 10
+    mechanism = PrivateMoments(4.0, 1e-5, p, c, n)
+    lattice, labels = random.integers(0, 2**16 + 1, (n, p)), random.integers(0, c, n)
+    sums, squares = first_sums(lattice)
+    scores: dict[str, list[float]] = {}
+    for seed in range(60):
+        release = mechanism.release(lattice, labels, SeededBits(seed))
+        counts, class_sums, seconds = second_sums(
+            lattice, labels, c, release.standardization, per_class=mechanism.per_class
+        )
+        above = np.triu_indices(p, 1)
+        pairs = {
+            "sums": (release.first.sums - sums, release.first.sums_noise),
+            "squares": (release.first.squares - squares, release.first.squares_noise),
+            "counts": (release.counts - counts, release.counts_noise),
+            "class sums": (release.class_sums - class_sums, release.class_sums_noise),
+            "above": ((release.second_moments - seconds)[:, above[0], above[1]], release.second_moments_noise),
+            "diagonal": (
+                np.diagonal(release.second_moments - seconds, axis1=1, axis2=2),
+                np.sqrt(2.0) * release.second_moments_noise,
+            ),
+        }
+        for name, (noise, deviation) in pairs.items():
+            scores.setdefault(name, []).extend((np.ravel(noise) / deviation).tolist())
+    for name, values in scores.items():
+        assert len(values) >= 600 and 0.8 < np.std(values) < 1.25, name

@@ -15,6 +15,7 @@ from tasks.accounting import CellNoise, cell_noise
 from tasks.accounting.composition import basic_epsilon, composed_delta
 from tasks.accounting.lattice import LATTICE_STEPS, SPACING
 from tasks.accounting.mechanism import private_moments
+from tasks.noise import law_from_parameters
 
 BUDGET = Budget(epsilon=1e6, delta=0.5)
 
@@ -57,6 +58,35 @@ def test_record_unit_is_met_and_not_wasted(mechanism: str, p: int) -> None:
     assert record.epsilon >= 2.0 * (1 - 1e-3)  # calibrated to 0.1 %
     assert composed_delta(noise.events, 2.0 * (1 + 1e-9)) <= 1e-5 * (1 + 1e-9)
     assert noise.guarantees.element.epsilon <= record.epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("mechanism", ["optimal", "dirac-laplace", "staircase", "truncated-laplace", "gaussian"])
+@pytest.mark.parametrize("unit", ["element", "record"])
+def test_the_law_that_is_drawn_is_the_law_that_is_priced(mechanism: str, unit: str) -> None:
+    noise = _noise(unit, 1.0, 1e-4, 5, mechanism)
+    event = noise.events[0]
+    assert isinstance(event, CellNoiseEvent) and event.count == 5 and event.shift_steps == LATTICE_STEPS
+    assert law_from_parameters(event.law, event.parameters) == noise.law
+    element = noise.guarantees.element
+    assert noise.law.delta_at(element.epsilon) <= element.delta * (1 + 1e-9)
+
+
+def test_optimal_leaves_a_row_some_guarantee_at_any_distance() -> None:
+    guarantee = _noise("element", 1.0, 1e-2, 1, "optimal", distance=0.1).guarantees.record
+    assert guarantee.delta < 0.1 and guarantee.epsilon < 10.1
+
+
+def test_a_label_under_randomised_response_is_not_covered_by_the_cells_epsilon() -> None:
+    labels = {"randomized_response": {"epsilon": 10.0}}
+    element = _noise("element", 0.5, 1e-6, 4, labels=labels).guarantees.element
+    assert element.label_epsilon == 10.0
+    assert (
+        "one feature cell" in element.sentence()
+        and "changing one label, by at most a factor e^10" in element.sentence()
+    )
+    with pytest.raises(RequestRefused, match="randomised response is not possible"):
+        asked = {"unit": "element", "epsilon": 1.0, "delta": 0.0, "mechanism": "dirac-laplace", "budget": BUDGET}
+        cell_noise(Privacy.model_validate({**asked, "labels": labels}), 2, 70_000)
 
 
 def test_gaussian_wins_on_wide_rows_and_a_staircase_on_narrow_ones() -> None:
@@ -135,7 +165,7 @@ def test_record_level_is_never_looser_than_basic_composition(
 @pytest.mark.parametrize("mechanism", ["dirac-laplace", "gaussian", "optimal"])
 def test_more_than_the_sampler_can_keep_is_refused(mechanism: str) -> None:
     for epsilon, distance in [(100.0, 1.0), (1.0, 0.01)]:
-        with pytest.raises(RequestRefused, match="the sampler cannot keep it"):
+        with pytest.raises(RequestRefused, match="sampler cannot keep it"):
             _noise("element", epsilon, 1e-6, 2, mechanism, distance=distance)
     # what is accepted, the sampler keeps: its deviation adds less than 1e-16 to delta
     accepted = _noise("element", 39.0, 1e-6, 2, mechanism).law
@@ -144,7 +174,8 @@ def test_more_than_the_sampler_can_keep_is_refused(mechanism: str) -> None:
 
 def test_claim_holds_by_summing_the_law_and_fails_for_less_noise() -> None:
     """delta(epsilon) of one cell at full range, summed over the discrete law term by term."""
-    claimed = _noise("element", 1.0, 1e-3, 1, distance=0.5).guarantees.record
+    noise = _noise("element", 1.0, 1e-3, 1, distance=0.5)
+    claimed = noise.guarantees.record
 
     def true_delta(rate: float) -> float:
         k = np.arange(-60 * LATTICE_STEPS, 60 * LATTICE_STEPS + 1)
@@ -152,6 +183,6 @@ def test_claim_holds_by_summing_the_law_and_fails_for_less_noise() -> None:
         shifted = np.concatenate([np.zeros(LATTICE_STEPS), p[:-LATTICE_STEPS]])
         return float(np.maximum(p - math.exp(claimed.epsilon) * shifted, 0).sum())
 
-    rate = 1.0 / (LATTICE_STEPS // 2)
+    rate = 1.0 / noise.law.sensitivity
     assert true_delta(rate) <= claimed.delta * (1 + 1e-6)
     assert true_delta(rate / 0.8) > claimed.delta * 2  # 20 % less noise is convicted

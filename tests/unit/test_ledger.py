@@ -138,12 +138,27 @@ def test_void_takes_a_charge_back_but_not_of_a_published_release(ledger: Ledger)
         ledger.commit("a", "r", "content")
     _reserve(ledger, "a", "r", 0.5)
     assert ledger.commit("a", "r", "content") == ledger.commit("a", "r", "content")
+    _reserve(ledger, "a", "s", 0.1)
+    ledger.draw("a", "s")
+    with pytest.raises(RequestRefused, match="noise was drawn"):
+        ledger.void("a", "s", "no longer possible")
+    with pytest.raises(IntegrityFailed, match="drawn before"):
+        ledger.draw("a", "s")
     with pytest.raises(RequestRefused, match="is published"):
         ledger.void("a", "r", "too late")
-    assert [entry.kind for entry in ledger.entries()] == ["budget", "reserve", "void", "reserve", "commit"]
-    assert ledger.balance("a", BUDGET).spent_epsilon == pytest.approx(0.5, rel=1e-3)
+    assert [entry.kind for entry in ledger.entries()] == [
+        "budget",
+        "reserve",
+        "void",
+        "reserve",
+        "commit",
+        "reserve",
+        "draw",
+    ]
+    assert ledger.balance("a", BUDGET).spent_epsilon == pytest.approx(0.6, rel=1e-3)
 
 
+_VOIDED = ["budget", "reserve", "void", "reserve", "commit", "reserve", "draw"]
 _MOVE = "UPDATE fabrica_ledger SET sequence = {} WHERE sequence = {}"
 TAMPERINGS = {
     "edited": "UPDATE fabrica_ledger SET content = replace(content, '0.1', '0.01') WHERE sequence = 2",
@@ -263,3 +278,19 @@ def _reserve_once_more(ledger: Ledger) -> bool:
     event = ApproximateEvent(epsilon=0.1, delta=1e-12)
     entry = ledger.reserve("a", "last", _charge(0.1, 1e-12), [event], Budget(epsilon=1e6, delta=0.5))
     return entry.sequence == ledger.verify()
+
+
+@pytest.mark.parametrize("left", [0.908192, 0.500531, 1.06601, 0.0123456])
+def test_what_is_said_to_fit_fits(tmp_path: Path, left: float) -> None:
+    import re
+
+    ledger, budget = Ledger(tmp_path / "ledger.sqlite"), Budget(epsilon=2.0, delta=0.0)
+    spent, asked = (ApproximateEvent(epsilon=epsilon, delta=0.0) for epsilon in (2.0 - left, 2.0))
+    ledger.reserve("a", "r", _charge(2.0 - left, 0.0), [spent], budget)
+    with pytest.raises(BudgetRefused) as refused:
+        ledger.reserve("a", "s", _charge(2.0, 0.0), [asked], budget)
+    said = re.search(r"a release of epsilon ([\d.e-]+) and delta 0", str(refused.value))
+    assert said is not None and float(said[1]) == pytest.approx(left, rel=0.02)
+    ledger.reserve(
+        "a", "t", _charge(float(said[1]), 0.0), [ApproximateEvent(epsilon=float(said[1]), delta=0.0)], budget
+    )
