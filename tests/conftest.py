@@ -12,8 +12,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import pytest
 from threadpoolctl import threadpool_limits
+
+# The same examples in every run, so that a red suite is red for everyone; HYPOTHESIS_PROFILE=explore looks for new ones.
+hypothesis.settings.register_profile("suite", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 for _name in ["PREFECT_API_URL", "PREFECT_PROFILE", "FABRICA_HOME"]:
     os.environ.pop(_name, None)  # a user's own server and releases stay out of it
