@@ -16,7 +16,7 @@ import hypothesis
 import pytest
 from threadpoolctl import threadpool_limits
 
-# The same examples in every run, so that a red suite is red for everyone; HYPOTHESIS_PROFILE=explore looks for new ones.
+# The same examples in every run, so that a red suite is red for all; HYPOTHESIS_PROFILE=explore looks for new ones.
 hypothesis.settings.register_profile("suite", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
