@@ -3,7 +3,14 @@
 import subprocess
 import sys
 
-BENCHMARKS = ["bench_release", "bench_kahm", "bench_noise", "bench_noise_limit", "bench_private_moments"]
+BENCHMARKS = [
+    "bench_release",
+    "bench_kahm",
+    "bench_noise",
+    "bench_noise_limit",
+    "bench_accounting",
+    "bench_private_moments",
+]
 
 for name in BENCHMARKS:
     print(f"== {name}", flush=True)
