@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from schemas.errors import FabricaError
+from schemas.errors import FabricaError, first_cause
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks; they may quote confidential values.")]
@@ -24,7 +24,7 @@ def errors_shown(*, as_json: bool, debug: bool) -> Iterator[None]:
         yield
     except FabricaError as error:
         if debug:
-            traceback.print_exception(_first_cause(error))
+            traceback.print_exception(first_cause(error))
         _fail(type(error).__name__, str(error), error.exit_code, as_json=as_json)
     except (typer.Exit, typer.Abort):
         raise
@@ -35,13 +35,6 @@ def errors_shown(*, as_json: bool, debug: bool) -> Iterator[None]:
             traceback.print_exc()
         text = f"unexpected {type(error).__name__}; run again with --debug to see where (it may quote data)"
         _fail(type(error).__name__, text, 1, as_json=as_json)
-
-
-def _first_cause(error: BaseException) -> BaseException:
-    """What was raised first, before our errors took its place."""
-    while error.__context__ is not None:
-        error = error.__context__
-    return error
 
 
 def _fail(kind: str, text: str, exit_code: int, *, as_json: bool) -> None:

@@ -18,7 +18,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed, Failed, State
 
 from flows import pipeline
-from schemas.errors import FabricaError, StepFailed
+from schemas.errors import FabricaError, StepFailed, first_cause
 from schemas.release import Candidate, Publication, PublishRequest
 from schemas.spec import ReleaseRequest
 from tasks.step import Step, executed_by
@@ -98,9 +98,7 @@ def release(request: ReleaseRequest) -> Any:
 def _show_if_debugging(error: BaseException) -> None:
     """With --debug: the first cause's traceback on this process's stderr; it never reaches the orchestrator."""
     if os.environ.get("FABRICA_DEBUG"):
-        while error.__context__ is not None:
-            error = error.__context__
-        traceback.print_exception(error)
+        traceback.print_exception(first_cause(error))
 
 
 def _as_own(state: State[Any]) -> State[Any]:

@@ -46,6 +46,13 @@ class ApprovalPending(FabricaError):
     exit_code = 6
 
 
+def first_cause(error: BaseException) -> BaseException:
+    """What was raised first, before our errors took its place; its text may quote data."""
+    while error.__context__ is not None:
+        error = error.__context__
+    return error
+
+
 def error_kinds() -> dict[str, type[FabricaError]]:
     """Every error class by its name; the orchestrator hands on names, and the command line their exit codes."""
     kinds: list[type[FabricaError]] = [FabricaError, *FabricaError.__subclasses__()]

@@ -180,8 +180,8 @@ def cell_noise(privacy: Privacy, n_features: int, n_classes: int = 2) -> CellNoi
 
     Notes
     -----
-    Element level: neighbours differ in one cell by at most D lattice steps, D = ceil(distance / spacing). The law's
-    own delta at epsilon is claimed, rounded upwards.
+    Element level: neighbours differ in one cell by at most D lattice steps, D from `lattice_distance`. The law's own
+    delta at epsilon is claimed, rounded upwards.
 
     Record level: a whole row is replaced, so each of its cells may move by the full range. The privacy losses of its
     cells, and of its label, are composed by their distributions; the result is never looser than basic composition.
@@ -299,7 +299,9 @@ def _law_for_cells(privacy: Privacy, distance: int) -> tuple[LatticeNoise, list[
             expected_magnitude=None if row.expected_magnitude is None else row.expected_magnitude * SPACING,
             reason=row.reason or "",
         )
-        for row in comparison(privacy.epsilon, privacy.delta, distance)
+        for row in comparison(
+            privacy.epsilon, privacy.delta, distance, names if privacy.mechanism == "optimal" else None
+        )
     ]
 
 

@@ -40,6 +40,7 @@ def test_plan_reads_no_data_and_spends_nothing(fabrica: Fabrica, home: Path, tmp
     assert list(home.rglob("*")) == []
     plan = json.loads(fabrica("plan", spec, "--json").out)
     assert plan["columns"][0]["expected_error"] == pytest.approx(8, rel=1e-3)
+    assert 10 <= plan["releases_left"] <= 15  # basic composition allows ten, tight composition a few more
     assert plan["unperturbed_cells_per_row"] == pytest.approx(4e-6)
     assert (plan["rows_before_warning"], plan["rows_before_refusal"]) == (25000, 250000)
 
@@ -56,6 +57,16 @@ def test_ledger_shows_and_verifies(fabrica: Fabrica, released: Path) -> None:
     assert row.split() == ["small-digits", "80", "0.001", *row.split()[3:7], "1"]
     assert 7 < float(row.split()[3]) < 8 and 72 < float(row.split()[5]) < 73
     assert json.loads(fabrica("ledger", "verify", "--json").out) == {"entries": 4}
+
+
+def test_ledger_verify_misses_the_charge_of_a_published_release(fabrica: Fabrica, home: Path, released: Path) -> None:
+    import sqlite3
+
+    with sqlite3.connect(home / "data" / "ledger.sqlite") as connection:
+        connection.execute("DELETE FROM fabrica_ledger WHERE sequence > 1")  # the chain alone cannot tell
+    connection.close()
+    outcome = fabrica("ledger", "verify")
+    assert outcome.exit_code == 5 and "not the whole one" in outcome.err
 
 
 def test_an_empty_ledger_is_no_error(fabrica: Fabrica) -> None:
