@@ -10,6 +10,7 @@ import typer
 
 from flows.command import AsJson, Debug, errors_shown
 from flows.ledger_commands import ledger_app
+from flows.schema_commands import schema_app
 from flows.terminal import Terminal
 
 app = typer.Typer(
@@ -20,6 +21,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(schema_app, name="schema")
 
 SpecPath = Annotated[Path, typer.Argument(metavar="SPEC", help="A release spec, such as data/specs/digits.yaml.")]
 ReleaseFolder = Annotated[Path, typer.Argument(metavar="RELEASE_DIR", help="Folder of a published release.")]

@@ -13,6 +13,7 @@ from schemas.errors import ApprovalPending, IntegrityFailed, RequestRefused, Ste
 from schemas.release import Candidate, Publication
 from schemas.spec import ReleaseSpec
 from tasks.accounting import mechanism_of
+from tasks.columns.layout import layout_of
 from tasks.decode import decode
 from tasks.encode import choose_members, encode
 from tasks.evaluate import attack, train, training_sets, utility
@@ -22,6 +23,7 @@ from tasks.ingest import ingest
 from tasks.ledger import Ledger
 from tasks.noise import BitSource, OperatingSystemBits
 from tasks.perturb import perturb
+from tasks.plan import refuse_contradiction
 from tasks.publish import publish as publish_candidate
 from tasks.read_spec import read_spec
 from tasks.reserve import refuse_uncovered, reserve
@@ -29,7 +31,7 @@ from tasks.shard import shard
 from tasks.stage import stage
 from tasks.staging import Staging, binding, candidate_digest
 from tasks.step import noted, timed
-from tasks.validate import validate
+from tasks.validate import validate, validate_release
 from tasks.workspace import Workspace, project_root
 from tasks.write_report import read_report, write_index, write_report
 
@@ -57,6 +59,7 @@ def propose(spec_path: Path, release_id: str, bits: BitSource | None = None) -> 
     """
     spec = read_spec(spec_path)
     refuse_uncovered(spec)
+    refuse_contradiction(spec)
     workspace = Workspace.find(spec_path)
     ledger = Ledger.of(workspace.ledger_path)
     staging = Staging(workspace, spec.dataset, release_id)
@@ -104,13 +107,13 @@ def _make_candidate(
             )
             members = staging.keep_member_rows(chosen)
         encoded = encode(source, spec.table, members)
-        cells = encoded.members.lattice.size
-        entry = reserve(ledger, spec, staging, mechanism, cells, binding(spec, source.sha256))
+        rows = len(encoded.members.labels)
+        entry = reserve(ledger, spec, staging, mechanism, rows, binding(spec, source.sha256))
 
         # the border
         noise_added = staging.noise_added()
         if noise_added is None:
-            drawn = perturb(encoded.members, mechanism, OperatingSystemBits() if bits is None else bits)
+            drawn = perturb(encoded.members, mechanism, layout_of(spec.table), bits or OperatingSystemBits())
             ledger.draw(spec.dataset, staging.release_id)
             noise_added = staging.keep_noise_added(drawn)
 
@@ -120,15 +123,16 @@ def _make_candidate(
         if spec.fabrication.stop == "paper":
             thresholds = paper_thresholds(encoded.members, sharded, spec.fabrication.components)
         fabricated = fabricate(sharded, spec.fabrication, thresholds)
-        released = decode(fabricated, spec.table)
+        released = decode(fabricated, noise_added, source.frame.loc[members, list(spec.table.public)], spec.table)
+        validate_release(released.frame, spec.table)
         manifest = stage(staging, spec, released, mechanism, noise_added, fabricated, entry)
 
         # evaluation: confidential, for the internal report
-        sets = training_sets(encoded, noise_added, released, spec.table)
+        sets = training_sets(encoded, noise_added, released.frame, spec.table)
         notes: list[str] = []
         classifiers = train(sets, encoded, spec, notes)
         membership_inference = attack(sets, encoded, spec)
-        preserved = utility(source.frame.iloc[members], released, spec.table)
+        preserved = utility(source.frame.iloc[members], released.frame, spec.table)
         write_report(
             staging,
             manifest,

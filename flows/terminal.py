@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from schemas.guarantee import ComparedMechanism
 from schemas.ledger import Balance, LedgerEntry
-from schemas.plan import Plan, PlannedColumn
+from schemas.plan import Plan
 from schemas.release import Publication
 
 _MOST_COLUMNS_SHOWN = 12
@@ -95,8 +95,10 @@ class Terminal:
             f"data set     {plan.dataset} ({len(plan.columns)} features, label `{plan.label}`)", markup=False
         )
         self.out.print(f"mechanism    {law.name}", markup=False)
-        if law.expected_magnitude is None:
+        if law.name == "private-moments":
             self.out.print("noise        on class sizes, means and covariances; rows are drawn from these")
+        elif law.expected_magnitude is None:
+            self.out.print("noise        random responses in the categories' places")
         else:
             self.out.print(
                 f"noise        typically {law.expected_magnitude:.3g} of its column's range in a cell, before smoothing"
@@ -119,14 +121,20 @@ class Terminal:
                 f"above {plan.rows_before_warning} rows, refusal above {plan.rows_before_refusal}"
             )
         self.show_rows(
-            ["column", "type", "bounds", "typical error of a cell"],
+            ["column", "type", "domain", "what the noise does to a cell", "signal to noise"],
             [
-                [c.name, c.type, f"{c.bounds[0]:g} to {c.bounds[1]:g}", _error(c)]
+                [c.name, c.type, c.domain, c.error, _ratio(c.signal_to_noise)]
                 for c in plan.columns[:_MOST_COLUMNS_SHOWN]
             ],
         )
         if len(plan.columns) > _MOST_COLUMNS_SHOWN:
             self.out.print(f"and {len(plan.columns) - _MOST_COLUMNS_SHOWN} more columns (all of them with --json)")
+        if plan.signal_to_noise is None:
+            self.out.print("usefulness   declare the public number of rows (table.rows) to see it foretold")
+        else:
+            self.out.print(
+                f"usefulness   signal-to-noise {plan.signal_to_noise:.2g} for class differences of a tenth of the range"
+            )
         if len(law.compared) > 1:
             self.show_rows(["compared", "typical noise", ""], [_compared(row, law.name) for row in law.compared])
         for warning in plan.warnings:
@@ -177,8 +185,8 @@ class Terminal:
             self.out.print(line.rstrip(), markup=False)
 
 
-def _error(column: PlannedColumn) -> str:
-    return "" if column.expected_error is None else f"{column.expected_error:.3g} {column.unit}".strip()
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.2g}"
 
 
 def _compared(row: ComparedMechanism, chosen: str) -> list[str]:

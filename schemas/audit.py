@@ -81,23 +81,46 @@ class ClassifierComparison(Model):
 
 
 class ColumnUtility(Model):
-    """How one released feature compares with the members' values, in the column's own unit."""
+    """How one released feature compares with the members' values, in the column's own unit.
+
+    Dates and times are in days after the lower bound, ordered categories are numbered from 0. Figures are about the
+    values that are present, and `null` where none is, in either table.
+    """
 
     name: str
-    mean_real: float
-    mean_fabricated: float
-    std_real: float
-    std_fabricated: float
-    kolmogorov_smirnov: float = Field(ge=0, le=1)
+    mean_real: float | None
+    mean_fabricated: float | None
+    std_real: float | None
+    std_fabricated: float | None
+    kolmogorov_smirnov: float | None = Field(ge=0, le=1)
     """Largest distance between the two distribution functions; 0 is equal."""
+    missing_real: float = Field(default=0.0, ge=0, le=1)
+    """Share of the values that are missing."""
+    missing_fabricated: float = Field(default=0.0, ge=0, le=1)
+
+
+class CategoryUtility(Model):
+    """How often a released feature's categories occur, beside the members'."""
+
+    name: str
+    categories: list[str]
+    """As text; a last one, `missing`, where the column is nullable."""
+    shares_real: list[float]
+    shares_fabricated: list[float]
+    total_variation: float = Field(ge=0, le=1)
+    """Half the summed differences of the shares; 0 is equal."""
 
 
 class Utility(Model):
     """What the release preserves of the members' table."""
 
     columns: list[ColumnUtility]
+    """Features whose values have an order."""
+    categories: list[CategoryUtility] = Field(default_factory=list)
+    """Features whose values have none."""
     correlation_difference: float | None = Field(ge=0, le=2)
-    """Mean absolute difference of the pairwise correlations over columns that vary in both; `null` if none do."""
+    """Mean absolute difference of the pairwise correlations over encoded columns that vary in both; `null` if fewer
+    than two do. A category is encoded by an indicator for each possibility."""
     correlation_pairs: int
     """How many pairs of columns that mean is over."""
 
@@ -119,6 +142,10 @@ class ValidationOutcome(Model):
     checks: list[ValidationCheck]
     clipped: dict[str, int]
     """Number of values moved to the nearest bound, by column; columns without any are left out."""
+    mapped_to_other: dict[str, int] = Field(default_factory=dict)
+    """Number of values that are no declared category and became the column's `other`."""
+    broken_constraints: dict[str, int] = Field(default_factory=dict)
+    """Number of rows that break a constraint which allows it, by the constraint in words."""
 
 
 class StepTime(Model):

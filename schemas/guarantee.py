@@ -9,6 +9,10 @@ from schemas.events import Event
 from schemas.spec import Unit
 
 ELEMENT_PROOF = "exact: hockey-stick divergence of the discrete noise law on the lattice"
+RESPONSE_PROOF = (
+    "exact: hockey-stick divergence of the discrete noise law on the lattice, and likelihood ratio of the response in "
+    "a category's place; basic composition of both where a value may be missing"
+)
 BASIC_COMPOSITION_PROOF = "basic composition over the cells of a row (valid, not tight)"
 TIGHT_COMPOSITION_PROOF = "tight composition over a row: privacy-loss distributions of the discrete laws, rounded up"
 GAUSSIAN_PROOF = "Gaussian releases composed as one (Gaussian differential privacy), analytic delta"
@@ -35,6 +39,8 @@ class Guarantee(Model):
     label_epsilon: float | None = None
     """With `randomized_response`: epsilon of one label, at delta 0. At element level the numbers above are about
     feature cells; at record level the label is composed in."""
+    public_columns: list[str] = Field(default_factory=list)
+    """Columns that are released as they are because everybody knows them; they are the same in adjacent tables."""
     proof: str
     """How the numbers were obtained."""
 
@@ -43,11 +49,13 @@ class Guarantee(Model):
         reach = "its whole range" if self.distance == 1 else f"{self.distance:g} of its range"
         if self.unit == "element":
             changed = f"one {'cell' if self.label_epsilon is None else 'feature cell'} by up to {reach}"
-        elif self.labels == "public":
+        elif self.labels == "public" or self.public_columns:
             changed = f"all feature values of one record each by up to {reach}"
         else:
             changed = "one whole record, its label included,"
-        public = "labels and row count are public" if self.labels == "public" else "the row count is public"
+        known = ["labels"] if self.labels == "public" else []
+        known += [f"column `{name}`" for name in self.public_columns]
+        public = f"{', '.join(known)} and row count are public" if known else "the row count is public"
         if self.unit == "element" and self.label_epsilon is not None:
             public += f"; changing one label, by at most a factor e^{self.label_epsilon:.6g}"
         return (
@@ -73,6 +81,21 @@ class ComparedMechanism(Model):
     """Why it has none."""
 
 
+class MechanismPart(Model):
+    """What was run on some columns: noise on values, or a random response in a category's place."""
+
+    columns: list[str]
+    what: Literal["value", "category", "missing"]
+    """`missing`: whether the column's value is missing."""
+    name: str
+    """The noise law, or `randomized-response` or `unary-randomized-response`."""
+    parameters: dict[str, float | int | bool | list[float] | list[int]]
+    expected_magnitude: float | None = Field(default=None, ge=0)
+    """Of a value: E|v| in scaled units."""
+    change_probability: float | None = Field(default=None, ge=0, le=1)
+    """Of a category: how often the response points to another one."""
+
+
 class MechanismRecord(Model):
     """The mechanism that was (or would be) run."""
 
@@ -81,12 +104,14 @@ class MechanismRecord(Model):
     """The mechanisms with the wanted guarantee and their expected magnitudes; `optimal` takes the smallest. At record
     level only the one that was named, unless it was `optimal`."""
     parameters: dict[str, float | int | bool | list[float] | list[int]]
-    """Public numbers: for cell noise those of the discrete law, in lattice steps, with the lattice spacing and an upper
-    bound of the total variation distance between the law and what the sampler draws; for private moments those of the
-    releases."""
+    """Public numbers: for cell noise those of its first part, as a rule a discrete law in lattice steps, with the
+    lattice spacing and an upper bound of the total variation distance between the law and what the sampler draws; for
+    private moments those of the releases."""
     expected_magnitude: float | None = Field(ge=0)
-    """E|v| per cell in scaled units; `null` for private moments, which put no noise on cells."""
+    """E|v| of a value, mean over the columns, in scaled units; `null` if there is none, as with private moments."""
     expected_unperturbed_cells: float | None = Field(ge=0)
     """How many cells are expected to get no noise by the law's atom; `null` before the number of rows is known."""
+    parts: list[MechanismPart] = Field(default_factory=list)
+    """Cell noise: what was run on which columns. Columns with a single possible value are in none."""
     events: list[Event]
     """What was run on one record, as the ledger charges it."""

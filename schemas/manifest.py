@@ -20,10 +20,14 @@ class ReleasedColumn(Model):
     """One column of the released Parquet data."""
 
     name: str
-    type: Literal["numeric", "integer", "categorical"]
-    role: Literal["feature", "label"]
-    bounds: tuple[float, float] | None = None
-    categories: list[str] | list[int] | None = None
+    type: Literal["numeric", "integer", "date", "datetime", "categorical", "ordinal", "boolean", "identifier"]
+    role: Literal["feature", "label", "public", "surrogate"]
+    """`public`: the values are the source's. `surrogate`: the values are made up."""
+    nullable: bool = False
+    bounds: tuple[float, float] | tuple[str, str] | None = None
+    """Of dates and times in ISO form, in the column's time zone."""
+    categories: list[str] | list[int] | list[bool] | None = None
+    timezone: str | None = None
 
 
 class FabricationRecord(Model):
@@ -38,6 +42,8 @@ class FabricationRecord(Model):
     """Smoothing steps of each shard."""
     shards_unsettled: int
     """Shards in which the stop rule was not met after the most steps that are taken."""
+    rows_projected: int = 0
+    """Rows that were moved to obey the declared constraints."""
     first_errors: list[float]
     """Modeling error of each shard's noise-added data, the summed distance to its affine hull, in scaled units."""
 

@@ -6,15 +6,23 @@ from schemas.ledger import Balance
 
 
 class PlannedColumn(Model):
-    """One feature and the noise each of its cells will get."""
+    """One feature and the noise it will get."""
 
     name: str
     type: str
-    bounds: tuple[float, float]
+    domain: str
+    """Bounds, or the number of categories, in words."""
     unit: str
     expected_error: float | None
-    """E|v| in the column's own unit: what the noise typically changes a cell by, before smoothing; `null` for private
-    moments, which put no noise on cells."""
+    """E|v| of a cell in the column's own unit, before smoothing: days for dates, places for ordered categories. `null`
+    where noise has no size in that unit: for categories, logarithmic columns and private moments."""
+    expected_change: float | None
+    """How often a category's response points to another one; `null` for columns without."""
+    error: str
+    """What the noise does, in words."""
+    signal_to_noise: float | None
+    """A difference of a tenth of the range, or of the frequency, between two classes of mean size, over the standard
+    deviation with which the released rows show it; `null` while the number of rows is not declared."""
 
 
 class Plan(Model):
@@ -24,6 +32,8 @@ class Plan(Model):
     spec_sha256: str
     columns: list[PlannedColumn]
     label: str
+    encoded_columns: int
+    """Coordinates of an encoded row: one for a value, one for each possibility of a category, and so on."""
     mechanism: MechanismRecord
     guarantee: Guarantees
     balance: Balance
@@ -35,5 +45,8 @@ class Plan(Model):
     """Member rows from which more than 0.1 cells are expected without noise; `null` for delta = 0."""
     rows_before_refusal: int | None
     """Member rows from which more than 1 cell is expected without noise; `null` for delta = 0."""
+    signal_to_noise: float | None
+    """The columns' signals over their noise, each root of the sum of squares; `null` while the number of rows is not
+    declared (`table.rows`)."""
     uncovered: list[str]
     warnings: list[str]

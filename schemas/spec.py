@@ -58,6 +58,13 @@ class RandomizedResponse(Model):
     randomized_response: LabelEpsilon
 
 
+class Weights(Model):
+    """How much of the budget each column gets, relative to the others."""
+
+    weights: dict[str, Annotated[Number, Field(gt=0, le=1e6)]] = Field(min_length=1)
+    """By feature; a column that is not named has weight 1."""
+
+
 class Privacy(Model):
     """The guarantee asked for, and how it is bought."""
 
@@ -73,6 +80,10 @@ class Privacy(Model):
     labels: Literal["public"] | RandomizedResponse = "public"
     """`public`: labels are released as they are. `{randomized_response: {epsilon: E}}`: each label is replaced at
     random, with a guarantee of its own. With `private-moments` labels are covered in any case."""
+    split: Literal["equal", "optimal"] | Weights = "equal"
+    """How cell noise shares epsilon out over the columns: `equal`ly, by {weights: {COLUMN: W}}, or, for `unit: record`,
+    `optimal`ly for the expected error. For `unit: element` the column with the largest weight gets all of epsilon, and
+    the others less in proportion."""
     budget: Budget
     allow_unperturbed_cells: StrictBool = False
     """Accept that more than one cell is expected to get no noise at all."""
@@ -88,8 +99,21 @@ class Privacy(Model):
             return RandomizedResponse(**labels)
         raise ValueError("labels must be `public` or {randomized_response: {epsilon: E}}")
 
+    @field_validator("split", mode="before")
+    @classmethod
+    def _one_split(cls, split: Any) -> Any:
+        if split in ("equal", "optimal") or isinstance(split, Weights):
+            return split
+        if isinstance(split, dict) and set(split) == {"weights"}:
+            return Weights(**split)
+        raise ValueError("split must be `equal`, `optimal` or {weights: {COLUMN: W}}")
+
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
+        if self.split == "optimal" and self.unit == "element":
+            raise ValueError("split: optimal shares a record's epsilon out; it needs unit: record")
+        if self.split != "equal" and self.mechanism == "private-moments":
+            raise ValueError("split is for noise on cells; leave it out with private-moments")
         if self.unit == "record" and self.distance != 1.0:
             raise ValueError("distance is only for unit: element; a whole row may change by the full range")
         if self.mechanism in {"gaussian", "truncated-laplace", "private-moments"} and self.delta == 0:
@@ -210,6 +234,19 @@ class ReleaseSpec(Model):
     schedule: Schedule | None = None
     approval: Literal["none", "required"] = "none"
     """`required` stops at the staged candidate until a person approves its digest."""
+
+    @model_validator(mode="after")
+    def _columns_fit_privacy(self) -> Self:
+        if isinstance(self.privacy.split, Weights):
+            unknown = [name for name in self.privacy.split.weights if name not in self.table.features]
+            if unknown:
+                raise ValueError(f"privacy.split: `{unknown[0]}` is not a feature of the table")
+        if self.table.public and self.privacy.mechanism == "private-moments":
+            raise ValueError(
+                f"column `{next(iter(self.table.public))}` is public, but private-moments draws new rows, which have "
+                "no public values; use role: drop, or noise on cells"
+            )
+        return self
 
     @model_validator(mode="after")
     def _paper_needs_paired_rows(self) -> Self:

@@ -1,14 +1,20 @@
-"""Encode the source onto the public lattice in [0, 1] and part it into members and control rows; confidential side."""
+"""Encode the source onto the public lattice and part it into members and control rows; confidential side."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from schemas.table import IntegerColumn, NumericColumn, TableSchema
+from schemas.columns import BoundedColumn, LevelColumn, OrdinalColumn
+from schemas.table import TableSchema
 from tasks.accounting.lattice import LATTICE_STEPS, SPACING
+from tasks.columns.layout import Block, layout_of
+from tasks.columns.values import level_codes, to_scaled
 from tasks.step import step
-from tasks.tables import ConfidentialTable, FloatArray, IntArray, SourceTable
+from tasks.tables import ConfidentialTable, IntArray, SourceTable
+
+MISSING = LATTICE_STEPS // 2
+"""The coordinate of a missing value: the middle of the range, whatever the data are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +32,7 @@ def encode(source: SourceTable, table: TableSchema, member_rows: IntArray) -> En
     Parameters
     ----------
     source : SourceTable
-        Validated: no missing values, labels among the categories.
+        Validated: missing values only where the column is nullable, categories and labels among the declared ones.
     table : TableSchema
     member_rows : ndarray of int64
         Positions of the members, in the order in which they go on; all other rows are control rows.
@@ -36,11 +42,7 @@ def encode(source: SourceTable, table: TableSchema, member_rows: IntArray) -> En
     EncodedSource
         Cells outside their bounds are clipped to the nearest bound.
     """
-    lattice = np.column_stack(
-        [to_lattice(source.frame[name].to_numpy(np.float64), column) for name, column in table.features.items()]
-    )
-    codes = {category: code for code, category in enumerate(table.label_column.categories)}
-    labels = np.asarray(source.frame[table.label].map(codes), dtype=np.int64)
+    lattice, labels = encode_features(source.frame, table), encode_labels(source.frame, table)
     control_rows = np.setdiff1d(np.arange(len(labels)), member_rows)
     return EncodedSource(
         members=ConfidentialTable(lattice[member_rows], labels[member_rows], SPACING),
@@ -48,15 +50,40 @@ def encode(source: SourceTable, table: TableSchema, member_rows: IntArray) -> En
     )
 
 
-def to_lattice(values: FloatArray, column: NumericColumn | IntegerColumn) -> IntArray:
-    """Values in a column's own unit as whole lattice steps in [0, LATTICE_STEPS], clipped to the bounds.
+def encode_labels(frame: pd.DataFrame, table: TableSchema) -> IntArray:
+    """The place of each row's label among the declared ones, shape (n_rows,)."""
+    return level_codes(frame[table.label], table.classes)
+
+
+def encode_features(frame: pd.DataFrame, table: TableSchema) -> IntArray:
+    """The features as `layout_of` lays them out, in lattice steps, shape (n_rows, width)."""
+    layout = layout_of(table)
+    lattice = np.empty((len(frame), layout.width), dtype=np.int64)
+    for block in layout.blocks:
+        lattice[:, block.place] = _encode_block(frame[block.column], table.features[block.column], block)
+    return lattice
+
+
+def _encode_block(values: pd.Series, column: BoundedColumn | LevelColumn, block: Block) -> IntArray:
+    missing = values.isna().to_numpy()
+    if block.kind == "missing":
+        return missing[:, None] * np.int64(LATTICE_STEPS)
+    if isinstance(column, BoundedColumn | OrdinalColumn):
+        lattice = to_lattice(np.where(missing, 0.5, to_scaled(values, column)))
+        return np.where(missing, MISSING, lattice)[:, None]
+    codes = np.where(missing, len(column.levels), level_codes(values, column.levels))
+    if block.width == 1:
+        return codes[:, None] * np.int64(LATTICE_STEPS)
+    return np.equal(codes[:, None], np.arange(block.width)) * np.int64(LATTICE_STEPS)
+
+
+def to_lattice(scaled: np.ndarray) -> IntArray:
+    """Scaled values in [0, 1] as whole lattice steps in [0, LATTICE_STEPS].
 
     Notes
     -----
     Rounding can take two cells one step further apart than they were; `lattice_distance` allows for it.
     """
-    lower, upper = column.bounds
-    scaled = (np.clip(values, lower, upper) - lower) / (upper - lower)
     return np.floor(scaled * LATTICE_STEPS + 0.5).astype(np.int64)
 
 

@@ -6,11 +6,20 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from schemas.audit import ClassifierComparison, MembershipInference, TrainedOn, Utility
+from schemas.audit import (
+    CategoryUtility,
+    ClassifierComparison,
+    ColumnUtility,
+    MembershipInference,
+    TrainedOn,
+    Utility,
+)
+from schemas.columns import BooleanColumn, CategoricalColumn
 from schemas.spec import ReleaseSpec
 from schemas.table import TableSchema
 from tasks.accounting.lattice import SPACING
-from tasks.encode import EncodedSource, to_lattice
+from tasks.columns.values import level_codes, to_comparable
+from tasks.encode import EncodedSource, encode_features, encode_labels
 from tasks.step import step
 from tasks.tables import FloatArray, IntArray, NoiseAddedTable
 
@@ -26,7 +35,7 @@ class TrainingSets:
 
     Attributes
     ----------
-    features : dict from "real", "noise-added" and "fabricated" to ndarray of float64, shape (n_rows, n_features)
+    features : dict from "real", "noise-added" and "fabricated" to ndarray of float64, shape (n_rows, width)
     labels : dict from the same to ndarray of int64, shape (n_rows,)
     rows_left_out : int
         Rows of each kind that are in no training set, because a class has more than a KAHM is trained on.
@@ -45,17 +54,15 @@ def training_sets(
     The fabricated rows are encoded again from the released data, so that what is measured is what analysts get,
     rounding and clipping included.
     """
-    codes = {category: code for code, category in enumerate(table.label_column.categories)}
-    lattice = [to_lattice(released[name].to_numpy(np.float64), column) for name, column in table.features.items()]
     features: dict[TrainedOn, FloatArray] = {
         "real": encoded.members.scaled,
         "noise-added": noise_added.scaled,
-        "fabricated": np.column_stack(lattice).astype(np.float64) * SPACING,
+        "fabricated": encode_features(released, table).astype(np.float64) * SPACING,
     }
     labels: dict[TrainedOn, IntArray] = {
         "real": encoded.members.labels,
         "noise-added": noise_added.labels,
-        "fabricated": np.asarray(released[table.label].map(codes), dtype=np.int64),
+        "fabricated": encode_labels(released, table),
     }
     n_rows = len(encoded.members.labels)
     order = np.random.default_rng(_ORDER_SEED).permutation(n_rows)
@@ -115,8 +122,19 @@ def attack(sets: TrainingSets, encoded: EncodedSource, spec: ReleaseSpec) -> Mem
 @step("Measure utility")
 def utility(members: pd.DataFrame, released: pd.DataFrame, table: TableSchema) -> Utility:
     """How the released columns compare with the members', both in their own units, clipped to the bounds."""
-    from tasks.audit import compare_tables
+    from tasks.audit import compare_categories, compare_column, correlation_difference
 
-    names = list(table.features)
-    real = [members[name].clip(*column.bounds).to_numpy(np.float64) for name, column in table.features.items()]
-    return compare_tables(np.column_stack(real), released[names].to_numpy(np.float64), names)
+    columns: list[ColumnUtility] = []
+    categories: list[CategoryUtility] = []
+    for name, column in table.features.items():
+        if isinstance(column, CategoricalColumn | BooleanColumn):
+            shown = [str(level).lower() if isinstance(level, bool) else str(level) for level in column.levels]
+            real, made = (level_codes(frame[name], column.levels) for frame in (members, released))
+            categories.append(compare_categories(real, made, shown, nullable=column.nullable, name=name))
+        else:
+            columns.append(
+                compare_column(name, to_comparable(members[name], column), to_comparable(released[name], column))
+            )
+    encoded = [encode_features(frame, table).astype(np.float64) for frame in (members, released)]
+    difference, pairs = correlation_difference(encoded[0], encoded[1])
+    return Utility(columns=columns, categories=categories, correlation_difference=difference, correlation_pairs=pairs)

@@ -1,32 +1,34 @@
 """Read the source into the declared columns and types; confidential side.
 
 Everything that has no value of the declared type is counted by column and refused here, because later steps compute
-with numbers: text that is not a number, a fraction in an integer column, NaN and infinity. Missing values, bounds and
-categories are left to `validate`.
+with values: text that is not a number, a fraction in an integer column, an impossible date. Missing values, bounds and
+categories are left to `validate`. Columns that are dropped, and identifiers, which are made anew, are not looked at.
 """
 
 import csv
+import io
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from schemas.columns import DroppedColumn, IdentifierColumn
 from schemas.errors import RequestRefused, ValidationFailed
-from schemas.table import CategoricalColumn, IntegerColumn, NumericColumn, TableSchema
+from schemas.table import TableSchema
+from tasks.columns.cells import LONGEST_TEXT_BYTES, is_text
+from tasks.columns.reading import read_column, with_other
 from tasks.files import sha256_file
 from tasks.step import step
 from tasks.tables import SourceTable
 
-_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-_NOT_FINITE = r"^[+-]?(nan|inf|infinity)$"
-_WHOLE_NUMBER = r"^-?\d{1,18}$"
 _LARGEST_ROW_BYTES = 16 * 2**20
+_LONGEST_NAME = 60
+"""Characters of a column's name that a message shows."""
 
 
 @step("Read source")
@@ -42,8 +44,8 @@ def ingest(path: Path, table: TableSchema) -> SourceTable:
     Returns
     -------
     SourceTable
-        Columns in declared order; numeric columns are float64, integer columns float64 holding whole numbers,
-        the label text or whole numbers as its categories are; missing values are null.
+        The columns that are read, in declared order and of the types that `tasks.columns.reading` gives; missing values
+        are null.
 
     Raises
     ------
@@ -56,31 +58,36 @@ def ingest(path: Path, table: TableSchema) -> SourceTable:
     if not _is_file(path):
         raise RequestRefused(f"{path}: no such file; correct source.path in the spec")
     arrow = _read_csv(path, table) if path.suffix.lower() == ".csv" else _read_parquet(path, table)
-    _check_columns(path, arrow.column_names, table)
     if arrow.num_rows == 0:
         raise ValidationFailed(f"{path.name}: has no rows")
     faults: list[str] = []
     columns: dict[str, pd.Series] = {}
-    for name in table.released:
-        values, counts = _convert(arrow.column(name), table.columns[name])
-        faults += [f"{path.name}: column `{name}`: {_rows(count)} {what}" for what, count in counts.items()]
-        columns[name] = values
+    mapped: dict[str, int] = {}
+    for name in table.read:
+        column = table.columns[name]
+        assert not isinstance(column, DroppedColumn | IdentifierColumn)
+        values, counts = read_column(arrow.column(name), column, table.missing_values)
+        faults += [f"{path.name}: column {_quoted(name)}: {_rows(count)} {what}" for what, count in counts.items()]
+        columns[name], count = with_other(values, column)
+        if count:
+            mapped[name] = count
     if faults:
-        raise ValidationFailed("\n".join([*faults, "correct the source, or the column's type in the spec"]))
-    return SourceTable(frame=pd.DataFrame(columns), sha256=sha256_file(path))
+        raise ValidationFailed("\n".join([*few(faults), "correct the source, or the column's type in the spec"]))
+    return SourceTable(frame=pd.DataFrame(columns), sha256=sha256_file(path), mapped_to_other=mapped)
+
+
+def few(faults: list[str], most: int = 20) -> list[str]:
+    """As many lines as people read, and how many more there are."""
+    return faults if len(faults) <= most else [*faults[: most - 1], f"and {len(faults) - most + 1} more of the kind"]
+
+
+# CSV ----------------------------------------------------------------------------------------------------------------
 
 
 def _read_csv(path: Path, declared: TableSchema) -> pa.Table:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header = next(csv.reader(file), None)
-    except UnicodeDecodeError:
-        raise ValidationFailed(f"{path.name}: is not text in UTF-8; save it as UTF-8") from None
-    except (OSError, csv.Error):
-        raise ValidationFailed(f"{path.name}: cannot be read as CSV; check the file and its permissions") from None
-    if not header:
-        raise ValidationFailed(f"{path.name}: is empty, or its first line is; it must begin with a header line")
-    _check_header(path, header, declared)
+    header = _csv_header(path)
+    _check_columns(path, header, declared)
+    places = [str(place) for place in range(len(header))]  # pyarrow's names, whatever the header holds
     broken: list[int] = []
 
     def count_broken(row: pa.csv.InvalidRow) -> str:
@@ -88,131 +95,148 @@ def _read_csv(path: Path, declared: TableSchema) -> pa.Table:
         return "skip"
 
     try:
-        table = pa.csv.read_csv(
-            path,
-            read_options=pa.csv.ReadOptions(block_size=_LARGEST_ROW_BYTES),
-            parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=count_broken),
-            convert_options=pa.csv.ConvertOptions(
-                column_types=dict.fromkeys(header, pa.string()), null_values=[""], strings_can_be_null=True
-            ),
-        )
+        with _Ended(path, len(header)) as file:
+            table = pa.csv.read_csv(
+                file,
+                read_options=pa.csv.ReadOptions(
+                    block_size=_LARGEST_ROW_BYTES, column_names=places, skip_rows_after_names=1
+                ),
+                parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=count_broken),
+                convert_options=pa.csv.ConvertOptions(
+                    column_types=dict.fromkeys(places, pa.string()), null_values=[""], strings_can_be_null=True
+                ),
+            )
     except (pa.ArrowException, OSError):
         raise ValidationFailed(
             f"{path.name}: cannot be read as CSV; it must be UTF-8 text with commas between the columns, and no row "
-            f"may be longer than {_LARGEST_ROW_BYTES // 2**20} MiB"
+            f"may be longer than {_LARGEST_ROW_BYTES // 2**20} MiB; look for an open quote"
         ) from None
+    if table.num_rows == 0 or table.slice(table.num_rows - 1).to_pylist()[0] != _Ended.row_of(places):
+        raise ValidationFailed(f"{path.name}: a quote is opened and never closed, so rows are taken for one cell")
     if broken:
         raise ValidationFailed(
             f"{path.name}: {_rows(len(broken))} with a number of columns other than the header's {len(header)}; "
             "look for stray or trailing commas and open quotes"
         )
-    return table.rename_columns(header)
+    return table.slice(0, table.num_rows - 1).rename_columns(header)
+
+
+def _csv_header(path: Path) -> list[str]:
+    def lines(file: io.TextIOBase) -> Iterator[str]:
+        while line := file.readline(_LARGEST_ROW_BYTES):  # the first line may be the whole file
+            yield line
+
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header = next(csv.reader(lines(file), strict=True), None)
+    except UnicodeDecodeError:
+        raise ValidationFailed(f"{path.name}: is not text in UTF-8; save it as UTF-8") from None
+    except (OSError, csv.Error):
+        raise ValidationFailed(
+            f"{path.name}: cannot be read as CSV; check the file and its permissions, and its header line for an open "
+            "quote"
+        ) from None
+    if not header:
+        raise ValidationFailed(f"{path.name}: is empty, or its first line is; it must begin with a header line")
+    return header
+
+
+class _Ended(io.RawIOBase):
+    """A CSV file with one more row, by which one can tell that the rows before it end.
+
+    pyarrow takes everything after an open quote, to the end of the file, for one cell; where that is the last cell of
+    a row, the number of columns is right and nothing is refused.
+    """
+
+    _MARK = "end of the source"
+
+    def __init__(self, path: Path, n_columns: int) -> None:
+        self._file = path.open("rb")
+        self._rest = b"\n" + self._MARK.encode() + b"," * (n_columns - 1) + b"\n"
+
+    @classmethod
+    def row_of(cls, names: list[str]) -> dict[str, str | None]:
+        """The last row, as it is read back."""
+        return {name: cls._MARK if place == 0 else None for place, name in enumerate(names)}
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, of the file as long as there are any."""
+        if block := self._file.read(size):
+            return block
+        cut = len(self._rest) if size < 0 else size
+        block, self._rest = self._rest[:cut], self._rest[cut:]
+        return block
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+# Parquet ------------------------------------------------------------------------------------------------------------
 
 
 def _read_parquet(path: Path, declared: TableSchema) -> pa.Table:
     try:
-        table = pa.parquet.ParquetFile(path).read()
+        with pa.parquet.ParquetFile(path) as file:
+            _check_columns(path, file.schema_arrow.names, declared)
+            _check_sizes(path, file, declared)
+            return file.read(columns=declared.read).select(declared.read)
     except (pa.ArrowException, OSError):
         raise ValidationFailed(f"{path.name}: cannot be read as Parquet; is the file whole?") from None
-    _check_header(path, table.column_names, declared)
-    return table
 
 
-def _check_header(path: Path, names: list[str], table: TableSchema) -> None:
-    """Refuse a file whose first line is not a header: then it is a row, and its cells must not be quoted."""
-    if not set(names) & set(table.columns):
+def _check_sizes(path: Path, file: pa.parquet.ParquetFile, declared: TableSchema) -> None:
+    """Refuse, before it is read, text so large that some cell must be too long."""
+    metadata = file.metadata
+    texts = {field.name for field in file.schema_arrow if is_text(_plain(field.type))} & set(declared.read)
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for chunk in map(group.column, range(group.num_columns)):
+            if chunk.path_in_schema in texts and chunk.total_uncompressed_size > 2 * max(1, group.num_rows) * (
+                LONGEST_TEXT_BYTES + 16
+            ):
+                raise ValidationFailed(
+                    f"{path.name}: column {_quoted(chunk.path_in_schema)}: holds text longer than "
+                    f"{LONGEST_TEXT_BYTES // 2**20} MiB; correct the source, or use role: drop"
+                )
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+# Columns ------------------------------------------------------------------------------------------------------------
+
+
+def _check_columns(path: Path, names: list[str], table: TableSchema) -> None:
+    """Refuse columns that are doubled, missing or not declared.
+
+    Where no name is known the first line is no header, but a row whose cells must not be quoted.
+    """
+    if not {_folded(name) for name in names} & {_folded(name) for name in table.columns}:
         hint = "; is the file separated by commas?" if len(names) == 1 else ""
         raise ValidationFailed(
             f"{path.name}: none of its {len(names)} column names is declared; does it begin with a header line?{hint}"
         )
-    doubled = [name for name, count in Counter(names).items() if count > 1]
+    doubled = [name for name, count in Counter(names).items() if count > 1 and name.strip()]
     if doubled:
         raise ValidationFailed(f"{path.name}: column names stand more than once: {_listed(doubled)}; rename them")
-
-
-def _check_columns(path: Path, names: list[str], table: TableSchema) -> None:
     missing = [name for name in table.released if name not in names]
     extra = [name for name in names if name not in table.columns]
     faults = []
     if missing:
         faults.append(f"{path.name}: declared columns are missing: {_listed(missing)}")
     if extra:
-        unnamed = " (a trailing comma makes an unnamed column)" if "" in extra else ""
+        absent = [name for name in table.columns if name not in names]
+        unnamed = " (a trailing comma makes an unnamed column)" if any(not name.strip() for name in extra) else ""
         faults.append(
-            f"{path.name}: columns are not declared: {_listed(extra)}{unnamed}; declare them, with `role: drop` to "
-            "leave them out"
+            f"{path.name}: columns are not declared: {_listed(extra, absent)}{unnamed}; declare them, with "
+            "`role: drop` to leave them out"
         )
     if faults:
         raise ValidationFailed("\n".join(faults))
-
-
-def _convert(
-    values: pa.ChunkedArray, column: NumericColumn | IntegerColumn | CategoricalColumn | object
-) -> tuple[pd.Series, dict[str, int]]:
-    """The column as pandas holds it from here on, and what could not be converted, by count."""
-    values = values.combine_chunks()
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    if _is_text(values.type):
-        values = pc.utf8_trim_whitespace(values.cast(pa.large_string()))
-    if isinstance(column, CategoricalColumn):
-        return _convert_label(values, whole=isinstance(column.categories[0], int))
-    return _convert_number(values, whole=isinstance(column, IntegerColumn))
-
-
-def _convert_number(values: pa.Array, *, whole: bool) -> tuple[pd.Series, dict[str, int]]:
-    counts: dict[str, int] = {}
-    if _is_text(values.type):
-        finite = _matches(values, _NUMBER)
-        counts["with NaN or infinity"] = _count(_matches(values, _NOT_FINITE, ignore_case=True))
-        counts["with text that is not a number"] = (
-            len(values) - values.null_count - _count(finite) - counts["with NaN or infinity"]
-        )
-        values = pc.if_else(pc.fill_null(finite, False), values, pa.scalar(None, values.type))
-    elif not (
-        pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_decimal(values.type)
-    ):
-        counts[f"with values of type {values.type}, not numbers"] = len(values) - values.null_count
-        values = pa.nulls(len(values), pa.float64())
-    numbers = values.cast(pa.float64(), safe=False)
-    not_finite = pc.invert(pc.is_finite(numbers))
-    counts["with NaN or infinity"] = counts.get("with NaN or infinity", 0) + _count(not_finite)
-    if whole:
-        counts["with a fraction in an integer column"] = _count(
-            pc.and_(pc.is_finite(numbers), pc.not_equal(pc.floor(numbers), numbers))
-        )
-    series = pd.Series(numbers.to_numpy(zero_copy_only=False).astype(np.float64))
-    return series, {what: count for what, count in counts.items() if count}
-
-
-def _convert_label(values: pa.Array, *, whole: bool) -> tuple[pd.Series, dict[str, int]]:
-    if not whole:
-        if not _is_text(values.type):
-            try:
-                values = values.cast(pa.large_string())
-            except pa.ArrowException:
-                return _none_of(values, "text")
-        return values.to_pandas().astype("str"), {}
-    counts: dict[str, int] = {}
-    if _is_text(values.type):
-        good = _matches(values, _WHOLE_NUMBER)
-        counts["with text that is not a whole number"] = len(values) - values.null_count - _count(good)
-        values = pc.if_else(pc.fill_null(good, False), values, pa.scalar(None, values.type)).cast(pa.int64())
-    else:
-        try:
-            if not pa.types.is_integer(values.type):
-                raise pa.ArrowTypeError
-            values = values.cast(pa.int64())
-        except pa.ArrowException:
-            return _none_of(values, "whole numbers of 64 bits")
-    series = pd.Series(pd.array(values.to_pylist(), dtype="Int64"))
-    return series, {what: count for what, count in counts.items() if count}
-
-
-def _none_of(values: pa.Array, wanted: str) -> tuple[pd.Series, dict[str, int]]:
-    """A column of a type that cannot be what was declared: every value of it counts."""
-    counts = {f"with values of type {values.type}, not {wanted}": len(values) - values.null_count}
-    return pd.Series([None] * len(values)), counts
 
 
 def _is_file(path: Path) -> bool:
@@ -222,23 +246,28 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-
-
-def _matches(values: pa.Array, pattern: str, *, ignore_case: bool = False) -> pa.Array:
-    match: Callable[..., pa.Array] = pc.match_substring_regex
-    return match(values, pattern, ignore_case=ignore_case)
-
-
-def _count(flags: pa.Array) -> int:
-    return int(pc.sum(pc.fill_null(flags, False).cast(pa.int64())).as_py() or 0)
-
-
 def _rows(count: int) -> str:
     return f"{count} row(s)"
 
 
-def _listed(names: list[str], most: int = 10) -> str:
-    shown = ", ".join(f"`{name}`" for name in names[:most])
+def _listed(names: list[str], meant: list[str] | None = None, most: int = 10) -> str:
+    """Column names for a message, each with the one of `meant` that is nearly the same."""
+    shown = ", ".join(f"{_quoted(name)}{_suggestion(name, meant or [])}" for name in names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _suggestion(name: str, meant: list[str]) -> str:
+    folded = {_folded(other): other for other in meant}
+    near = get_close_matches(_folded(name), folded, n=1, cutoff=0.75)
+    return f" (did you mean {_quoted(folded[near[0]])}?)" if near else ""
+
+
+def _folded(name: str) -> str:
+    return name.strip().casefold()
+
+
+def _quoted(name: str) -> str:
+    """A column's name for a message, its first line: after an open quote the others may be rows."""
+    shown = "".join(name.splitlines()[:1])[:_LONGEST_NAME]
+    shown += "" if shown == name else "…"
+    return "`" + "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in shown) + "`"

@@ -2,9 +2,12 @@
 
 import math
 
-from schemas.plan import Plan, PlannedColumn
+from schemas.errors import RequestRefused
+from schemas.plan import Plan
 from schemas.spec import ReleaseSpec
 from tasks.accounting import Mechanism, mechanism_of
+from tasks.columns.layout import layout_of
+from tasks.foresee import USELESS_BELOW, planned_columns, table_signal_to_noise
 from tasks.ledger import Ledger
 from tasks.read_spec import spec_sha256
 
@@ -20,10 +23,13 @@ def make_plan(spec: ReleaseSpec, ledger: Ledger) -> Plan:
     Reads the ledger, never the source.
     """
     mechanism = mechanism_of(spec)
-    record = mechanism.record(cells=None)
+    refuse_contradiction(spec)
+    record = mechanism.record(rows=None)
+    columns = planned_columns(spec, mechanism)
+    ratio = table_signal_to_noise(columns)
     balance = ledger.balance(spec.dataset, spec.privacy.budget)
     left = ledger.releases_left(spec.dataset, mechanism.events, spec.privacy.budget)
-    per_row = mechanism.unperturbed_share * len(spec.table.features)
+    per_row = mechanism.unperturbed_per_row
     warnings = guarantee_warnings(mechanism)
     if balance.budget != spec.privacy.budget:
         warnings.append(
@@ -35,6 +41,11 @@ def make_plan(spec: ReleaseSpec, ledger: Ledger) -> Plan:
             f"the noise on a cell is typically {record.expected_magnitude:.3g} times its column's whole range; little "
             "of the data will be left"
         )
+    if ratio is not None and ratio < USELESS_BELOW:
+        warnings.append(
+            f"the expected signal-to-noise is {ratio:.2g}: classifiers trained on such releases were no better than "
+            "always answering the largest class; use a larger epsilon, more rows, fewer columns, or another mechanism"
+        )
     if spec.uncovered and not spec.privacy.allow_uncovered:
         warnings.append("the release will be refused: it is not covered and `allow_uncovered` is not set")
     if left == 0:
@@ -42,17 +53,9 @@ def make_plan(spec: ReleaseSpec, ledger: Ledger) -> Plan:
     return Plan(
         dataset=spec.dataset,
         spec_sha256=spec_sha256(spec),
-        columns=[
-            PlannedColumn(
-                name=name,
-                type=column.type,
-                bounds=column.bounds,
-                unit=column.unit,
-                expected_error=_in_own_unit(record.expected_magnitude, column.bounds),
-            )
-            for name, column in spec.table.features.items()
-        ],
+        columns=columns,
         label=spec.table.label,
+        encoded_columns=layout_of(spec.table).width,
         mechanism=record,
         guarantee=mechanism.guarantees,
         balance=balance,
@@ -61,6 +64,7 @@ def make_plan(spec: ReleaseSpec, ledger: Ledger) -> Plan:
         unperturbed_cells_per_row=per_row,
         rows_before_warning=_rows_before(WARN_UNPERTURBED_CELLS, per_row),
         rows_before_refusal=_rows_before(REFUSE_UNPERTURBED_CELLS, per_row),
+        signal_to_noise=ratio,
         uncovered=spec.uncovered,
         warnings=warnings,
     )
@@ -78,19 +82,29 @@ def guarantee_warnings(mechanism: Mechanism) -> list[str]:
     return warnings
 
 
-def unperturbed_warning(cells: int, mechanism: Mechanism) -> str | None:
+def refuse_contradiction(spec: ReleaseSpec) -> None:
+    """Refuse constraints that cannot hold together in any row of the declared domain.
+
+    Raises
+    ------
+    RequestRefused
+    """
+    if spec.table.constraints:
+        from tasks.columns.witness import contradiction
+
+        if (fault := contradiction(spec.table)) is not None:
+            raise RequestRefused(f"table.constraints: {fault}")
+
+
+def unperturbed_warning(rows: int, mechanism: Mechanism) -> str | None:
     """A warning if more than 0.1 cells are expected to get no noise at all."""
-    expected = cells * mechanism.unperturbed_share
+    expected = rows * mechanism.unperturbed_per_row
     if expected <= WARN_UNPERTURBED_CELLS:
         return None
-    return f"{expected:.3g} of {cells} cells are expected to be passed over by the noise (cells x delta)"
+    return f"{expected:.3g} of the cells of {rows} rows are expected to be passed over by the noise (cells x delta)"
 
 
 def _rows_before(cells: float, per_row: float) -> int | None:
     """Rows up to which no more than `cells` cells are expected; None if no table is that long."""
     rows = cells / per_row if per_row else math.inf
     return math.floor(rows) if rows < 1e15 else None
-
-
-def _in_own_unit(expected_magnitude: float | None, bounds: tuple[float, float]) -> float | None:
-    return None if expected_magnitude is None else expected_magnitude * (bounds[1] - bounds[0])

@@ -29,7 +29,7 @@ def refuse_uncovered(spec: ReleaseSpec) -> None:
 
 @step("Reserve budget")
 def reserve(
-    ledger: Ledger, spec: ReleaseSpec, staging: Staging, mechanism: Mechanism, cells: int, binding: str
+    ledger: Ledger, spec: ReleaseSpec, staging: Staging, mechanism: Mechanism, rows: int, binding: str
 ) -> LedgerEntry:
     """Charge the release at record level.
 
@@ -39,8 +39,8 @@ def reserve(
     spec : ReleaseSpec
     staging : Staging
     mechanism : CellNoise or Moments
-    cells : int
-        Number of cells that will be perturbed.
+    rows : int
+        Number of members.
     binding : str
         Digest of spec and source.
 
@@ -57,11 +57,12 @@ def reserve(
     IntegrityFailed
         The ledger is broken, or lacks the charge of a release that lies published here.
     """
-    mechanism.record(cells)  # refuses what cannot be built for so many rows
-    expected = cells * mechanism.unperturbed_share
+    mechanism.record(rows)  # refuses what cannot be built for so many rows
+    expected = rows * mechanism.unperturbed_per_row
     if expected > REFUSE_UNPERTURBED_CELLS and not spec.privacy.allow_unperturbed_cells:
         raise RequestRefused(
-            f"{expected:.3g} of {cells} cells would be expected to be passed over by the noise (cells x delta); use a "
+            f"{expected:.3g} of the cells of {rows} rows would be expected to be passed over by the noise (cells x "
+            "delta); use a "
             "smaller delta, or accept it with `allow_unperturbed_cells: true` under privacy. Nothing was spent"
         )
     charge = mechanism.guarantees.record

@@ -9,29 +9,46 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 
+from schemas.columns import (
+    BooleanColumn,
+    CategoricalColumn,
+    DateColumn,
+    DatetimeColumn,
+    DroppedColumn,
+    IdentifierColumn,
+    IntegerColumn,
+    NumericColumn,
+    OrdinalColumn,
+)
 from schemas.errors import IntegrityFailed
 from schemas.guarantee import Guarantees
 from schemas.ledger import LedgerEntry
 from schemas.manifest import FabricationRecord, LedgerReference, Manifest, ReleasedColumn, ReleasedFile
 from schemas.spec import ReleaseSpec
-from schemas.table import CategoricalColumn, DroppedColumn, TableSchema
+from schemas.table import TableSchema
 from tasks.accounting import Mechanism
 from tasks.files import CHECKSUMS, checksum_lines, sha256_file, write_whole
 from tasks.provenance import code_version
 from tasks.read_spec import spec_sha256
 from tasks.staging import Staging
 from tasks.step import step
-from tasks.tables import FabricatedTable, NoiseAddedTable
+from tasks.tables import FabricatedTable, NoiseAddedTable, ReleasedTable
 
 ROWS_PER_PART = 1_000_000
-_FRICTIONLESS_TYPES = {"numeric": "number", "integer": "integer"}
+_FRICTIONLESS_TYPES = {
+    "numeric": "number",
+    "integer": "integer",
+    "date": "date",
+    "datetime": "datetime",
+    "boolean": "boolean",
+}
 
 
 @step("Stage release")
 def stage(
     staging: Staging,
     spec: ReleaseSpec,
-    data: pd.DataFrame,
+    released: ReleasedTable,
     mechanism: Mechanism,
     noise_added: NoiseAddedTable,
     fabricated: FabricatedTable,
@@ -43,7 +60,7 @@ def stage(
     ----------
     staging : Staging
     spec : ReleaseSpec
-    data : DataFrame
+    released : ReleasedTable
         The decoded fabricated data.
     mechanism : CellNoise or Moments
     noise_added : NoiseAddedTable
@@ -61,7 +78,7 @@ def stage(
     folder = staging.release
     (folder / "data").mkdir(parents=True, exist_ok=True)
     columns = released_columns(spec.table)
-    files = _write_parts(folder, data, staging, mechanism.guarantees)
+    files = _write_parts(folder, released.frame, spec.table, staging, mechanism.guarantees)
     write_whole(folder / "datapackage.json", _pretty(_data_package(spec, columns, files)))
     files.append(_released_file(folder, "datapackage.json"))
     manifest = Manifest(
@@ -71,11 +88,11 @@ def stage(
         spec=spec.model_dump(mode="json"),
         spec_sha256=spec_sha256(spec),
         code_version=code_version(),
-        rows=len(data),
+        rows=len(released.frame),
         columns=columns,
         guarantee=mechanism.guarantees,
-        mechanism=mechanism.record(noise_added.lattice.size),
-        fabrication=fabrication_record(spec, fabricated),
+        mechanism=mechanism.record(len(noise_added.labels)),
+        fabrication=fabrication_record(spec, fabricated, released),
         labels=mechanism.guarantees.record.labels,
         randomness=noise_added.randomness,
         uncovered=spec.uncovered,
@@ -91,15 +108,30 @@ def stage(
 def released_columns(table: TableSchema) -> list[ReleasedColumn]:
     """The declaration of each released column."""
     columns = []
-    for name, column in table.columns.items():
-        if isinstance(column, CategoricalColumn):
-            columns.append(ReleasedColumn(name=name, type=column.type, role="label", categories=column.categories))
-        elif not isinstance(column, DroppedColumn):
-            columns.append(ReleasedColumn(name=name, type=column.type, role="feature", bounds=column.bounds))
+    for name in table.released:
+        column = table.columns[name]
+        assert not isinstance(column, DroppedColumn)
+        domain: dict[str, Any] = {}
+        if isinstance(column, DateColumn | DatetimeColumn):
+            domain["bounds"] = tuple(bound.isoformat() for bound in column.bounds)
+        elif isinstance(column, NumericColumn | IntegerColumn):
+            domain["bounds"] = column.bounds
+        elif not isinstance(column, IdentifierColumn):
+            domain["categories"] = column.levels
+        columns.append(
+            ReleasedColumn(
+                name=name,
+                type=column.type,
+                role="label" if name == table.label else column.role,
+                nullable=column.nullable,
+                timezone=column.timezone if isinstance(column, DatetimeColumn) else None,
+                **domain,
+            )
+        )
     return columns
 
 
-def fabrication_record(spec: ReleaseSpec, fabricated: FabricatedTable) -> FabricationRecord:
+def fabrication_record(spec: ReleaseSpec, fabricated: FabricatedTable, released: ReleasedTable) -> FabricationRecord:
     """How the data were fabricated, for manifest and report."""
     return FabricationRecord(
         components=spec.fabrication.components,
@@ -108,11 +140,14 @@ def fabrication_record(spec: ReleaseSpec, fabricated: FabricatedTable) -> Fabric
         shards=len(fabricated.steps),
         steps=fabricated.steps,
         shards_unsettled=fabricated.shards_unsettled,
+        rows_projected=released.rows_projected,
         first_errors=fabricated.first_errors,
     )
 
 
-def _write_parts(folder: Path, data: pd.DataFrame, staging: Staging, guarantees: Guarantees) -> list[ReleasedFile]:
+def _write_parts(
+    folder: Path, data: pd.DataFrame, declared: TableSchema, staging: Staging, guarantees: Guarantees
+) -> list[ReleasedFile]:
     metadata = {
         "fabrica.dataset": staging.dataset,
         "fabrica.release_id": staging.release_id,
@@ -121,12 +156,37 @@ def _write_parts(folder: Path, data: pd.DataFrame, staging: Staging, guarantees:
     files = []
     for part, start in enumerate(range(0, len(data), ROWS_PER_PART)):
         path = f"data/part-{part:05d}.parquet"
-        table = pa.Table.from_pandas(data.iloc[start : start + ROWS_PER_PART], preserve_index=False)
+        table = pa.Table.from_pandas(
+            data.iloc[start : start + ROWS_PER_PART], _arrow_schema(declared), preserve_index=False
+        )
         pa.parquet.write_table(table.replace_schema_metadata(metadata), folder / path, compression="zstd")
         files.append(_released_file(folder, path, rows=table.num_rows))
     if sum(file.rows or 0 for file in files) != len(data):
         raise IntegrityFailed(f"{folder}: the written parts do not hold all rows")
     return files
+
+
+def _arrow_schema(table: TableSchema) -> pa.Schema:
+    """Plain Parquet types of the released columns."""
+    fields = []
+    for name in table.released:
+        match table.columns[name]:
+            case NumericColumn():
+                kind = pa.float64()
+            case DateColumn():
+                kind = pa.date32()
+            case DatetimeColumn(timezone=timezone):
+                kind = pa.timestamp("us", tz=timezone)
+            case BooleanColumn():
+                kind = pa.bool_()
+            case IntegerColumn() | IdentifierColumn(surrogate="integer"):
+                kind = pa.int64()
+            case CategoricalColumn(levels=levels) | OrdinalColumn(levels=levels) if isinstance(levels[0], int):
+                kind = pa.int64()
+            case _:
+                kind = pa.string()
+        fields.append(pa.field(name, kind, nullable=table.columns[name].nullable))
+    return pa.schema(fields)
 
 
 def _released_file(folder: Path, path: str, rows: int | None = None) -> ReleasedFile:
@@ -138,19 +198,20 @@ def _data_package(spec: ReleaseSpec, columns: list[ReleasedColumn], files: list[
     """The release as a Frictionless data package, for tools that read that form."""
     fields: list[dict[str, Any]] = []
     for column in columns:
-        field: dict[str, Any] = {"name": column.name}
         declared = spec.table.columns[column.name]
-        if column.categories is not None:
-            field["type"] = "integer" if isinstance(column.categories[0], int) else "string"
-            field["constraints"] = {"required": True, "enum": column.categories}
+        constraints: dict[str, Any] = {"required": not column.nullable}
+        if column.type in _FRICTIONLESS_TYPES:
+            kind = _FRICTIONLESS_TYPES[column.type]
         else:
-            field["type"] = _FRICTIONLESS_TYPES[column.type]
-            assert column.bounds is not None
-            field["constraints"] = {
-                "required": True,
-                "minimum": column.bounds[0],
-                "maximum": column.bounds[1],
-            }
+            whole = column.categories is not None and isinstance(column.categories[0], int)
+            kind = "integer" if whole or getattr(declared, "surrogate", "text") == "integer" else "string"
+        if column.bounds is not None:
+            constraints |= {"minimum": column.bounds[0], "maximum": column.bounds[1]}
+        elif column.type == "identifier":
+            constraints["unique"] = True
+        elif column.type != "boolean":
+            constraints["enum"] = column.categories
+        field: dict[str, Any] = {"name": column.name, "type": kind, "constraints": constraints}
         if declared.description:
             field["description"] = declared.description
         fields.append(field)

@@ -5,7 +5,7 @@ The type says on which side a table lies. `perturb` is the only function that ta
 checker. Evaluation takes both, on purpose, and its results are internal.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ class SourceTable:
     frame: pd.DataFrame
     sha256: str
     """Digest of the source file."""
+    mapped_to_other: dict[str, int] = field(default_factory=dict)
+    """Number of values that are not declared and became their column's `other`, by column; without zeros."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +32,8 @@ class ConfidentialTable:
 
     Attributes
     ----------
-    lattice : ndarray of int64, shape (n_rows, n_features)
-        Each cell as a whole number of lattice steps in [0, 1 / spacing].
+    lattice : ndarray of int64, shape (n_rows, width)
+        Each coordinate of the encoded features as a whole number of lattice steps in [0, 1 / spacing].
     labels : ndarray of int64, shape (n_rows,)
         Index of each row's label in the declared categories.
     spacing : float
@@ -44,18 +46,18 @@ class ConfidentialTable:
 
     @property
     def scaled(self) -> FloatArray:
-        """The cells in scaled units, shape (n_rows, n_features), in [0, 1]."""
+        """The coordinates in scaled units, shape (n_rows, width), in [0, 1]."""
         return self.lattice.astype(np.float64) * self.spacing
 
 
 @dataclass(frozen=True, eq=False)
 class NoiseAddedTable:
-    """Released rows Y+: lattice cells plus integer noise, with public labels.
+    """Released rows Y+: values plus integer noise and estimates from categories' responses, or drawn rows.
 
     Attributes
     ----------
-    lattice : ndarray of int64, shape (n_rows, n_features)
-        Cells in lattice steps; not clipped to the domain.
+    lattice : ndarray of int64, shape (n_rows, width)
+        Coordinates in lattice steps; not clipped to the domain.
     labels : ndarray of int64, shape (n_rows,)
     spacing : float
     randomness : str
@@ -69,7 +71,7 @@ class NoiseAddedTable:
 
     @property
     def scaled(self) -> FloatArray:
-        """The cells in scaled units, shape (n_rows, n_features)."""
+        """The coordinates in scaled units, shape (n_rows, width)."""
         return self.lattice.astype(np.float64) * self.spacing
 
 
@@ -99,7 +101,7 @@ class FabricatedTable:
 
     Attributes
     ----------
-    scaled : ndarray of float64, shape (n_rows, n_features)
+    scaled : ndarray of float64, shape (n_rows, width)
     labels : ndarray of int64, shape (n_rows,)
     steps : list of int
         Smoothing steps of each shard.
@@ -114,3 +116,19 @@ class FabricatedTable:
     steps: list[int]
     shards_unsettled: int
     first_errors: list[float]
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedTable:
+    """The release as analysts get it.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        The released columns in declared order.
+    rows_projected : int
+        Rows that were moved to obey the declared constraints.
+    """
+
+    frame: pd.DataFrame
+    rows_projected: int

@@ -1,17 +1,21 @@
 """Check a release folder from its own files, as a stranger would, and against the ledger where there is one."""
 
+from datetime import datetime
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 
 from schemas.base import Model
 from schemas.errors import IntegrityFailed, RequestRefused
 from schemas.guarantee import Guarantees
-from schemas.manifest import Manifest
+from schemas.manifest import Manifest, ReleasedColumn
 from schemas.spec import ReleaseSpec
+from schemas.table import TableSchema
 from tasks.accounting import unproved_claim
+from tasks.columns.reading import read_column
 from tasks.files import CHECKSUMS, checksum_lines, sha256_file
 from tasks.ledger import Ledger
 from tasks.publish import check_charged
@@ -146,11 +150,39 @@ def _verify_part(path: Path, manifest: Manifest, rows: int) -> None:
         raise IntegrityFailed(f"{path}: its metadata name another release")
     if Guarantees.model_validate_json(metadata.get("fabrica.guarantee", "null")) != manifest.guarantee:
         raise IntegrityFailed(f"{path}: its metadata state another guarantee")
-    frame = table.to_pandas()
     for column in manifest.columns:
-        values: pd.Series = frame[column.name]
-        inside = (
-            values.isin(column.categories) if column.categories is not None else values.between(*column.bounds or ())
-        )
-        if values.isna().any() or not inside.all():
+        if not _inside(table.column(column.name).combine_chunks(), column):
             raise IntegrityFailed(f"{path}: column `{column.name}` has values outside its declared domain")
+    declared = TableSchema.model_validate(manifest.spec["table"])
+    if declared.constraints:
+        from tasks.columns.constraints import violations
+
+        if any(violations(released_frame(table, declared), declared)):
+            raise IntegrityFailed(f"{path}: rows break a declared constraint")
+
+
+def _inside(values: pa.Array, column: ReleasedColumn) -> bool:
+    """Whether every value of a released column lies in its domain; missing ones only where they may be."""
+    if not column.nullable and values.null_count:
+        return False
+    present = values.drop_null()
+    if column.bounds is not None:
+        if pa.types.is_temporal(present.type):
+            present = present.cast(pa.timestamp("us")) if column.timezone is None else pc.local_timestamp(present)
+            lower, upper = (
+                pa.scalar(datetime.fromisoformat(str(bound)), pa.timestamp("us")) for bound in column.bounds
+            )
+        else:
+            lower, upper = (pa.scalar(bound) for bound in column.bounds)
+        inside = pc.and_(pc.greater_equal(present, lower), pc.less_equal(present, upper))
+    elif column.categories is not None:
+        inside = pc.is_in(present, pa.array(column.categories, present.type))
+    else:  # fresh identifiers
+        return len(present.unique()) == len(present)
+    return bool(pc.all(inside).as_py() is not False)
+
+
+def released_frame(table: pa.Table, declared: TableSchema) -> pd.DataFrame:
+    """A released part as the constraints are checked on it."""
+    columns = declared.features | declared.public | {declared.label: declared.label_column}
+    return pd.DataFrame({name: read_column(table.column(name), column)[0] for name, column in columns.items()})

@@ -143,7 +143,7 @@ def _warnings(
     if manifest.randomness != "os-csprng":
         warnings.append("the noise came from a seeded generator: this release is for tests and is not private")
     warnings += guarantee_warnings(mechanism)
-    if few_unperturbed := unperturbed_warning(manifest.rows * n_features, mechanism):
+    if few_unperturbed := unperturbed_warning(manifest.rows, mechanism):
         warnings.append(few_unperturbed)
     best = max(
         (result for result in classifiers.results if result.trained_on == "fabricated"),

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby
 
 from schemas.errors import RequestRefused
 from schemas.events import Event, GaussianEvent, RandomizedResponseEvent
@@ -12,6 +13,7 @@ from schemas.guarantee import (
     ELEMENT_PROOF,
     GAUSSIAN_PROOF,
     PART_OF_RECORD_PROOF,
+    RESPONSE_PROOF,
     TIGHT_COMPOSITION_PROOF,
     ComparedMechanism,
     Guarantee,
@@ -20,35 +22,28 @@ from schemas.guarantee import (
     MechanismRecord,
 )
 from schemas.spec import Privacy, ReleaseSpec
-from tasks.accounting.calibration import calibrate_cell_noise, cell_noise_event
+from tasks.accounting.cells import full_range_epsilon, parts_for_cells
 from tasks.accounting.composition import basic_epsilon, composed_epsilon
-from tasks.accounting.lattice import LATTICE_STEPS, SPACING, lattice_distance
+from tasks.accounting.groups import Group, Part, groups_of, part_events
+from tasks.accounting.lattice import SPACING
 from tasks.accounting.record_level import reported_guarantee
-from tasks.noise import (
-    LabelRandomizedResponse,
-    LatticeNoise,
-    PrivateMoments,
-    comparison,
-    gaussian_standard_deviation,
-    optimal_on_lattice,
-)
+from tasks.accounting.rows import expected_magnitude, optimal_weight, parts_for_rows
+from tasks.columns.layout import Layout, layout_of
+from tasks.noise import LabelRandomizedResponse, LatticeNoise, PrivateMoments, gaussian_standard_deviation
+from tasks.noise.moments import Block
 
 LARGEST_CELL_EPSILON = 40.0
 """Up to here what is drawn keeps the law's guarantee but for less than 1e-17 of delta per value (bias below 2^-116)."""
-UNBOUNDED = ("dirac-staircase", "dirac-laplace", "staircase", "gaussian")
-"""Laws that give some guarantee at any distance. With a distance below the range, others may leave a whole row none."""
-RECORD_FAMILIES = ("dirac-laplace", "staircase", "truncated-laplace", "gaussian")
-"""Laws that are compared for a whole row; others differ little from these and take long to calibrate."""
 
 
 @dataclass(frozen=True)
 class CellNoise:
-    """Independent integer noise on every feature cell, and perhaps randomised response on the label.
+    """Integer noise on every value, a random response in every category's place, and perhaps in the label's.
 
     Attributes
     ----------
-    law : LatticeNoise
-        In lattice steps.
+    parts : tuple of Part
+        What is run on which columns.
     compared : tuple of ComparedMechanism
     label_epsilon : float or None
         Epsilon of randomised response on the label.
@@ -58,7 +53,7 @@ class CellNoise:
         What is run on one record.
     """
 
-    law: LatticeNoise
+    parts: tuple[Part, ...]
     compared: tuple[ComparedMechanism, ...]
     label_epsilon: float | None
     n_classes: int
@@ -66,23 +61,39 @@ class CellNoise:
     events: tuple[Event, ...]
 
     @property
-    def name(self) -> str:
-        """The law's name."""
-        return self.law.name
+    def main(self) -> Part:
+        """The first part with noise on values; if there is none, the first."""
+        return next((part for part in self.parts if part.what == "value"), self.parts[0])
 
     @property
-    def unperturbed_share(self) -> float:
-        """Probability that a cell gets no noise by the law's atom."""
-        return self.law.atom
+    def name(self) -> str:
+        """The name of the law of the values, or of the response if there are none."""
+        return self.main.noise.name
 
-    def record(self, cells: int | None) -> MechanismRecord:
-        """The mechanism as plans, manifests and reports state it, for a table of `cells` cells if that is known."""
+    @property
+    def law(self) -> LatticeNoise:
+        """The law of the first part with noise on values, in lattice steps."""
+        law = self.main.noise
+        assert self.main.what == "value"
+        return law  # type: ignore[return-value]
+
+    @property
+    def unperturbed_per_row(self) -> float:
+        """How many values of a row get no noise by their law's atom, on average."""
+        return math.fsum(part.atom * len(part.columns) for part in self.parts)
+
+    def record(self, rows: int | None) -> MechanismRecord:
+        """The mechanism as plans, manifests and reports state it, for a table of `rows` members if that is known."""
+        main = self.main.record()
+        values = [part.noise for part in self.parts if part.what == "value"]
+        bias = {"sampling_bias": max(law.sampling_bias for law in values)} if values else {}  # type: ignore[union-attr]
         return MechanismRecord(
             name=self.name,
             compared=list(self.compared),
-            parameters={**self.law.parameters(), "spacing": SPACING, "sampling_bias": self.law.sampling_bias},
-            expected_magnitude=self.law.expected_magnitude() * SPACING,
-            expected_unperturbed_cells=None if cells is None else cells * self.law.atom,
+            parameters={**main.parameters, "spacing": SPACING, **bias},
+            expected_magnitude=expected_magnitude(self.parts),
+            expected_unperturbed_cells=None if rows is None else rows * self.unperturbed_per_row,
+            parts=[part.record() for part in self.parts],
             events=list(self.events),
         )
 
@@ -94,19 +105,26 @@ class Moments:
     Attributes
     ----------
     epsilon, delta : float
-    n_features, n_classes : int
+    blocks : tuple of Block
+        What the coordinates of an encoded row are.
+    n_classes : int
     guarantees : Guarantees
     events : tuple of Event
     """
 
     epsilon: float
     delta: float
-    n_features: int
+    blocks: tuple[Block, ...]
     n_classes: int
     guarantees: Guarantees
     events: tuple[Event, ...]
     name = "private-moments"
-    unperturbed_share = 0.0
+    unperturbed_per_row = 0.0
+
+    @property
+    def width(self) -> int:
+        """Coordinates of an encoded row."""
+        return sum(block.width for block in self.blocks)
 
     def for_rows(self, n_rows: int) -> PrivateMoments:
         """The mechanism for a public number of rows.
@@ -117,24 +135,24 @@ class Moments:
             There is none for these numbers.
         """
         try:
-            return PrivateMoments(self.epsilon, self.delta, self.n_features, self.n_classes, n_rows)
+            return PrivateMoments(self.epsilon, self.delta, self.width, self.n_classes, n_rows, self.blocks)
         except ValueError as error:
             raise RequestRefused(
-                f"mechanism private-moments: not possible for {n_rows} rows, {self.n_features} columns, epsilon "
+                f"mechanism private-moments: not possible for {n_rows} rows, {self.width} encoded columns, epsilon "
                 f"{self.epsilon:g} and delta {self.delta:g} ({error}); use a larger epsilon or delta"
             ) from None
 
-    def record(self, cells: int | None) -> MechanismRecord:
+    def record(self, rows: int | None) -> MechanismRecord:
         """The mechanism as plans, manifests and reports state it."""
         parameters: dict[str, float | int | bool] = {"epsilon": self.epsilon, "delta": self.delta}
-        if cells is not None:
-            parameters |= self.for_rows(cells // self.n_features).parameters()
+        if rows is not None:
+            parameters |= self.for_rows(rows).parameters()
         return MechanismRecord(
             name=self.name,
             compared=[ComparedMechanism(name=self.name, expected_magnitude=None, reason="puts no noise on cells")],
             parameters=parameters,
             expected_magnitude=None,
-            expected_unperturbed_cells=None if cells is None else 0.0,
+            expected_unperturbed_cells=None if rows is None else 0.0,
             events=list(self.events),
         )
 
@@ -150,24 +168,29 @@ def mechanism_of(spec: ReleaseSpec) -> Mechanism:
     RequestRefused
         There is none for the wanted guarantee; the text says why.
     """
-    n_features, n_classes = len(spec.table.features), len(spec.table.label_column.categories)
+    n_classes = len(spec.table.classes)
     if spec.privacy.mechanism == "private-moments":
-        return private_moments(spec.privacy, n_features, n_classes)
-    return cell_noise(spec.privacy, n_features, n_classes)
+        return private_moments(spec.privacy, moments_blocks(layout_of(spec.table)), n_classes)
+    noise = cell_noise(spec.privacy, groups_of(spec.table, spec.privacy.split), n_classes)
+    public = {"public_columns": list(spec.table.public)}
+    element, record = (unit.model_copy(update=public) for unit in (noise.guarantees.element, noise.guarantees.record))
+    return replace(noise, guarantees=Guarantees(element=element, record=record))
 
 
-@lru_cache(maxsize=32)
-def cell_noise(privacy: Privacy, n_features: int, n_classes: int = 2) -> CellNoise:
+def cell_noise(privacy: Privacy, groups: tuple[Group, ...], n_classes: int = 2) -> CellNoise:
     """Noise on every cell for the guarantee that a spec asks for.
 
     Parameters
     ----------
     privacy : Privacy
-        For `unit: element`, epsilon and delta are those of one cell that moves by at most `distance`; for
-        `unit: record` the law is calibrated so that a row of `n_features` cells, each moving by its whole range, gets
-        them by tight composition; randomised response on the label takes its epsilon of the record's.
-    n_features, n_classes : int
-        Cells of a row, and declared classes.
+        For `unit: element`, epsilon and delta are those of one cell: a value that moves by at most `distance`, or any
+        change of a category or of a value that may be missing. For `unit: record` the noise is calibrated so that a
+        row whose every cell changes gets them by tight composition; randomised response on the label takes its epsilon
+        of the record's.
+    groups : tuple of Group
+        The features, from `groups_of`.
+    n_classes : int
+        Declared classes.
 
     Returns
     -------
@@ -180,28 +203,42 @@ def cell_noise(privacy: Privacy, n_features: int, n_classes: int = 2) -> CellNoi
 
     Notes
     -----
-    Element level: neighbours differ in one cell by at most D lattice steps, D from `lattice_distance`. The law's own
-    delta at epsilon is claimed, rounded upwards.
+    Element level: neighbours differ in one cell. A value moves by at most D lattice steps, D from `lattice_distance`;
+    the law's own delta at epsilon is claimed, rounded upwards. A category's response costs its epsilon and no delta.
+    A value that may be missing: see `groups.nullable_epsilons`.
 
-    Record level: a whole row is replaced, so each of its cells may move by the full range. The privacy losses of its
-    cells, and of its label, are composed by their distributions; the result is never looser than basic composition.
+    Record level: a whole row is replaced, so each value may move by the full range and each category to any other.
+    The privacy losses of its cells, and of its label, are composed by their distributions; the result is never
+    looser than basic composition.
     """
+    return _cell_noise(privacy.model_dump_json(), groups, n_classes)
+
+
+@lru_cache(maxsize=32)
+def _cell_noise(privacy_json: str, groups: tuple[Group, ...], n_classes: int) -> CellNoise:
+    privacy = Privacy.model_validate_json(privacy_json)
+    if privacy.split == "optimal":
+        groups = tuple(replace(group, weight=optimal_weight(group)) for group in groups)
     label_rule: LabelRule = "public" if privacy.label_epsilon is None else "randomized_response"
+    labels = _label_events(privacy, n_classes)
+    n_cells = sum(len(group.columns) for group in groups)
     if privacy.unit == "record":
-        law, compared = _law_for_records(privacy, n_features)
-        distance = LATTICE_STEPS
-        element_delta = privacy.delta / n_features
-        element_epsilon = composed_epsilon([cell_noise_event(law, LATTICE_STEPS)], element_delta)
+        parts, compared = parts_for_rows(privacy, groups, labels)
+        element_delta = privacy.delta / n_cells
+        element_epsilon = max(composed_epsilon(events, element_delta) for events in _events_of_cells(groups, parts))
     else:
-        distance = lattice_distance(privacy.distance)
-        law, compared = _law_for_cells(privacy, distance)
-        element_epsilon, element_delta = privacy.epsilon, law.delta_at(privacy.epsilon)
+        parts, compared, element_delta = parts_for_cells(privacy, groups)
+        element_epsilon = privacy.epsilon
     advice = "Use a smaller epsilon" + (", or a larger distance" if privacy.distance < 1 else "")
-    _refuse_beyond_sampler(_full_range_epsilon(law, element_epsilon, privacy.delta, distance), advice)
-    events: list[Event] = [cell_noise_event(law, LATTICE_STEPS, n_features), *_label_events(privacy, n_classes)]
-    record_epsilon, record_delta, proof = _record_level(events, privacy, n_features)
+    for part in parts:
+        dearest = element_epsilon
+        if privacy.unit == "element" and part.what == "value":
+            dearest = full_range_epsilon(privacy, part)
+        _refuse_beyond_sampler(dearest, advice)
+    events = [*part_events(parts), *labels]
+    record_epsilon, record_delta, proof = _record_level(events, privacy, n_cells)
     return CellNoise(
-        law=law,
+        parts=tuple(parts),
         compared=tuple(compared),
         label_epsilon=privacy.label_epsilon,
         n_classes=n_classes,
@@ -215,7 +252,7 @@ def cell_noise(privacy: Privacy, n_features: int, n_classes: int = 2) -> CellNoi
                 neighbouring="replace_one_cell",
                 labels=label_rule,
                 label_epsilon=privacy.label_epsilon,
-                proof=ELEMENT_PROOF,
+                proof=RESPONSE_PROOF if any(group.any_change for group in groups) else ELEMENT_PROOF,
             ),
             record=Guarantee(
                 unit="record",
@@ -231,7 +268,29 @@ def cell_noise(privacy: Privacy, n_features: int, n_classes: int = 2) -> CellNoi
     )
 
 
-def private_moments(privacy: Privacy, n_features: int, n_classes: int) -> Moments:
+def _events_of_cells(groups: Sequence[Group], parts: Sequence[Part]) -> list[list[Event]]:
+    """What is run on one cell of each group."""
+    return [
+        part_events([replace(part, columns=group.columns[:1]) for part in parts if part.columns == group.columns])
+        for group in groups
+    ]
+
+
+def moments_blocks(layout: Layout) -> tuple[Block, ...]:
+    """A layout as private moments count it."""
+    blocks: list[Block] = []
+    for _, group in groupby(layout.blocks, key=lambda block: block.column):
+        own = list(group)
+        if len(own) == 2:
+            blocks.append(Block("nullable", 2))
+        elif own[0].kind == "value":
+            blocks.append(Block("value", 1))
+        else:
+            blocks.append(Block("binary", 1) if own[0].width == 1 else Block("one-hot", own[0].width))
+    return tuple(blocks)
+
+
+def private_moments(privacy: Privacy, blocks: tuple[Block, ...], n_classes: int) -> Moments:
     """Private moments for the record-level guarantee that a spec asks for."""
     _refuse_beyond_sampler(privacy.epsilon, "Use a smaller epsilon")
     rule: LabelRule = "covered"
@@ -239,7 +298,7 @@ def private_moments(privacy: Privacy, n_features: int, n_classes: int) -> Moment
     return Moments(
         epsilon=privacy.epsilon,
         delta=privacy.delta,
-        n_features=n_features,
+        blocks=blocks,
         n_classes=n_classes,
         events=(GaussianEvent(noise_multiplier=gaussian_standard_deviation(privacy.epsilon, privacy.delta, 1.0)),),
         guarantees=Guarantees(
@@ -251,13 +310,6 @@ def private_moments(privacy: Privacy, n_features: int, n_classes: int) -> Moment
             ),
         ),
     )
-
-
-def _full_range_epsilon(law: LatticeNoise, epsilon: float, delta: float, distance: int) -> float:
-    """What one cell costs that moves by its whole range instead of by `distance` steps."""
-    if law.name == "gaussian":
-        return composed_epsilon([cell_noise_event(law, LATTICE_STEPS)], delta)
-    return epsilon * LATTICE_STEPS / distance
 
 
 def _refuse_beyond_sampler(epsilon: float, advice: str) -> None:
@@ -272,7 +324,7 @@ def _refuse_beyond_sampler(epsilon: float, advice: str) -> None:
 
 def label_events(spec: ReleaseSpec) -> list[Event]:
     """What is run on the label of one record."""
-    return _label_events(spec.privacy, len(spec.table.label_column.categories))
+    return _label_events(spec.privacy, len(spec.table.classes))
 
 
 def _label_events(privacy: Privacy, n_classes: int) -> list[Event]:
@@ -285,57 +337,13 @@ def _label_events(privacy: Privacy, n_classes: int) -> list[Event]:
     return [RandomizedResponseEvent(epsilon=privacy.label_epsilon, categories=n_classes)]
 
 
-def _law_for_cells(privacy: Privacy, distance: int) -> tuple[LatticeNoise, list[ComparedMechanism]]:
-    names: Sequence[str] | None = None if privacy.mechanism == "optimal" else [privacy.mechanism]
-    if privacy.mechanism == "optimal" and privacy.distance < 1:
-        names = UNBOUNDED
-    try:
-        law = optimal_on_lattice(privacy.epsilon, privacy.delta, distance, names)
-    except ValueError as error:
-        raise RequestRefused(f"privacy: {error}") from None
-    return law, [
-        ComparedMechanism(
-            name=row.name,
-            expected_magnitude=None if row.expected_magnitude is None else row.expected_magnitude * SPACING,
-            reason=row.reason or "",
-        )
-        for row in comparison(
-            privacy.epsilon, privacy.delta, distance, names if privacy.mechanism == "optimal" else None
-        )
-    ]
-
-
-def _law_for_records(privacy: Privacy, n_features: int) -> tuple[LatticeNoise, list[ComparedMechanism]]:
-    families: Sequence[str] = RECORD_FAMILIES if privacy.mechanism == "optimal" else [privacy.mechanism]
-    epsilon = privacy.epsilon - (privacy.label_epsilon or 0.0)
-    if epsilon <= 0:
-        raise RequestRefused(
-            f"privacy: randomised response takes epsilon {privacy.label_epsilon:g} of the record's "
-            f"{privacy.epsilon:g}; nothing is left for the features"
-        )
-    laws: list[LatticeNoise] = []
-    compared: list[ComparedMechanism] = []
-    for family in families:
-        try:
-            law: LatticeNoise = calibrate_cell_noise(family, epsilon, privacy.delta, n_features)
-        except ValueError as error:
-            compared.append(ComparedMechanism(name=family, expected_magnitude=None, reason=str(error)))
-            continue
-        laws.append(law)
-        compared.append(ComparedMechanism(name=family, expected_magnitude=law.expected_magnitude() * SPACING))
-    if not laws:
-        reasons = "; ".join(f"{row.name}: {row.reason}" for row in compared)
-        raise RequestRefused(f"privacy: no mechanism has this guarantee ({reasons})")
-    return min(laws, key=lambda law: law.expected_magnitude()), compared
-
-
-def _record_level(events: list[Event], privacy: Privacy, n_features: int) -> tuple[float, float, str]:
+def _record_level(events: list[Event], privacy: Privacy, n_cells: int) -> tuple[float, float, str]:
     """The pair that a release states for a record, and how it is proved."""
     if privacy.unit == "record":
         delta = privacy.delta
         epsilon = composed_epsilon(events, delta)
     elif any(event.kind == "cell_noise" and event.law == "gaussian" for event in events):
-        delta = min(0.5, n_features * privacy.delta)
+        delta = min(0.5, n_cells * privacy.delta)
         epsilon = composed_epsilon(events, delta)
     else:
         epsilon, delta = reported_guarantee(events)

@@ -7,17 +7,20 @@ finds other weights for `lattice-optimal`, does not turn an honest release into 
 import math
 
 from schemas.events import Event
-from schemas.guarantee import MechanismRecord
+from schemas.guarantee import Guarantee, MechanismPart, MechanismRecord
 from schemas.manifest import Manifest
 from schemas.spec import ReleaseSpec
-from tasks.accounting.calibration import cell_noise_event
-from tasks.accounting.composition import composed_delta
-from tasks.accounting.lattice import LATTICE_STEPS, SPACING, lattice_distance
-from tasks.accounting.mechanism import CellNoise, Moments, label_events, mechanism_of
-from tasks.noise import law_from_parameters
+from schemas.table import TableSchema
+from tasks.accounting.composition import composed_delta, composed_epsilon
+from tasks.accounting.groups import HALF_RANGE, CategoryResponse, Part, groups_of, part_events
+from tasks.accounting.lattice import LATTICE_STEPS, lattice_distance
+from tasks.accounting.mechanism import Moments, label_events, mechanism_of
+from tasks.accounting.rows import expected_magnitude
+from tasks.columns.layout import layout_of
+from tasks.noise import LabelRandomizedResponse, UnaryRandomizedResponse, law_from_parameters
 
 _ROUNDING = 1e-6
-_NOT_OF_THE_LAW = {"spacing", "sampling_bias"}
+_RESPONSES = {law.name: law for law in (LabelRandomizedResponse, UnaryRandomizedResponse)}
 
 
 def unproved_claim(manifest: Manifest, spec: ReleaseSpec) -> str | None:
@@ -34,52 +37,100 @@ def unproved_claim(manifest: Manifest, spec: ReleaseSpec) -> str | None:
     str or None
     """
     expected = mechanism_of(spec)
-    n_features = len(spec.table.features)
     element, record = manifest.guarantee.element, manifest.guarantee.record
     rules = {element.labels, record.labels, manifest.labels}
     if rules != {expected.guarantees.record.labels}:
         return "labels are not as the spec has them"
+    if any(unit.public_columns != list(spec.table.public) for unit in (element, record)):
+        return "public columns are not as the spec has them"
     asked = element if spec.privacy.unit == "element" else record
     if (asked.epsilon > spec.privacy.epsilon * (1 + _ROUNDING)) or asked.delta > spec.privacy.delta * (1 + _ROUNDING):
         return "the guarantee is weaker than the spec asks for"
     if (element.unit, record.unit, record.distance) != ("element", "record", 1.0):
         return "the units of the guarantee are mixed up"
     if isinstance(expected, Moments):
-        same = expected.record(manifest.rows * n_features).model_dump() == manifest.mechanism.model_dump()
+        same = expected.record(manifest.rows).model_dump() == manifest.mechanism.model_dump()
         if not same or expected.guarantees != manifest.guarantee:
             return "the guarantee does not follow from private moments with the spec's epsilon and delta"
         return None
-    return _unproved_of_cells(manifest, spec, expected)
-
-
-def _unproved_of_cells(manifest: Manifest, spec: ReleaseSpec, expected: CellNoise) -> str | None:
-    stated, n_features = manifest.mechanism, len(spec.table.features)
-    element, record = manifest.guarantee.element, manifest.guarantee.record
-    if stated.name != expected.name:
+    if manifest.mechanism.name != expected.name:
         return "the mechanism is not the one that the spec asks for"
-    parameters = {name: value for name, value in stated.parameters.items() if name not in _NOT_OF_THE_LAW}
+    return _unproved_of_cells(manifest, spec)
+
+
+def _unproved_of_cells(manifest: Manifest, spec: ReleaseSpec) -> str | None:
+    stated = manifest.mechanism
+    element, record = manifest.guarantee.element, manifest.guarantee.record
     try:
-        law = law_from_parameters(stated.name, parameters)
-    except ValueError:
+        parts = [_rebuilt(part) for part in stated.parts]
+    except (ValueError, TypeError):
         return "the mechanism's parameters are not those of a noise law"
+    if _covered(parts) != sorted((block.column, block.kind) for block in layout_of(spec.table).blocks):
+        return "the mechanism does not cover every column once"
     if element.distance > spec.privacy.distance:
         return "the guarantee reaches further than the spec says"
-    shift = lattice_distance(element.distance)
-    if law.delta_at(element.epsilon, shift) > element.delta * (1 + _ROUNDING):
+    if not _protects_cells(parts, spec.table, element):
         return "the element-level guarantee is stronger than the noise law gives"
-    events: list[Event] = [cell_noise_event(law, LATTICE_STEPS, n_features), *label_events(spec)]
+    events: list[Event] = [*part_events(parts), *label_events(spec)]
     if list(stated.events) != events:
         return "the events are not those of the mechanism"
-    if record.delta < 1 and composed_delta(events, record.epsilon * (1 + _ROUNDING)) > record.delta * (1 + _ROUNDING):
+    if record.delta < 1 and not _proved(events, record.epsilon * (1 + _ROUNDING), record.delta * (1 + _ROUNDING)):
         return "the record-level guarantee is stronger than composition gives"
-    return _wrong_figures(stated, law.expected_magnitude() * SPACING, law.atom * manifest.rows * n_features)
+    atoms = math.fsum(part.atom * len(part.columns) for part in parts)
+    return _wrong_figures(stated, parts, atoms * manifest.rows)
 
 
-def _wrong_figures(stated: MechanismRecord, magnitude: float, unperturbed: float) -> str | None:
-    if stated.expected_magnitude is None or not math.isclose(stated.expected_magnitude, magnitude, rel_tol=_ROUNDING):
+def _proved(events: list[Event], epsilon: float, delta: float) -> bool:
+    """Whether the pair follows in one of two ways; they share basic composition out differently over the events."""
+    return composed_delta(events, epsilon) <= delta or composed_epsilon(events, delta) <= epsilon
+
+
+def _rebuilt(part: MechanismPart) -> Part:
+    response = _RESPONSES.get(part.name)
+    noise = law_from_parameters(part.name, part.parameters) if response is None else response(**part.parameters)  # type: ignore[arg-type]
+    if isinstance(noise, CategoryResponse) == (part.what == "value"):
+        raise ValueError("a value needs a noise law, a category a response")
+    return Part(tuple(part.columns), part.what, noise)
+
+
+def _covered(parts: list[Part]) -> list[tuple[str, str]]:
+    return sorted((column, part.what) for part in parts for column in part.columns)
+
+
+def _protects_cells(parts: list[Part], table: TableSchema, element: Guarantee) -> bool:
+    """Whether any change of one cell costs at most what is stated."""
+    delta = element.delta * (1 + _ROUNDING)
+    spent = {column: part.noise.epsilon for part in parts if part.what == "missing" for column in part.columns}  # type: ignore[union-attr]
+    levels = {group.columns: group.levels for group in groups_of(table) if group.form == "category"}
+    levels_of = {column: count for columns, count in levels.items() for column in columns}
+    any_change = {column for group in groups_of(table) if group.any_change for column in group.columns}
+    for part in parts:
+        if isinstance(part.noise, CategoryResponse):
+            wanted = {levels_of.get(column, 2) for column in part.columns}
+            if part.noise.epsilon > element.epsilon * (1 + _ROUNDING) or wanted != {part.noise.n_categories}:
+                return False
+            continue
+        shifts = {LATTICE_STEPS if name in any_change else lattice_distance(element.distance) for name in part.columns}
+        if any(part.noise.delta_at(element.epsilon * (1 + _ROUNDING), shift) > delta for shift in shifts):
+            return False
+        for epsilon in {spent[column] for column in part.columns if column in spent}:
+            left = element.epsilon * (1 + _ROUNDING) - epsilon
+            if left < 0 or part.noise.delta_at(left, HALF_RANGE) > delta:
+                return False
+    return True
+
+
+def _wrong_figures(stated: MechanismRecord, parts: list[Part], unperturbed: float) -> str | None:
+    magnitude = expected_magnitude(parts)
+    if (magnitude is None) != (stated.expected_magnitude is None) or not math.isclose(
+        stated.expected_magnitude or 0.0, magnitude or 0.0, rel_tol=_ROUNDING
+    ):
         return "the mechanism's expected magnitude is not that of its law"
     if stated.expected_unperturbed_cells is None or not math.isclose(
         stated.expected_unperturbed_cells, unperturbed, rel_tol=_ROUNDING, abs_tol=1e-12
     ):
         return "the mechanism's expected number of unperturbed cells is not that of its law and rows"
+    main = next((part for part in parts if part.what == "value"), parts[0]).record()
+    if any(stated.parameters.get(name) != value for name, value in main.parameters.items()):
+        return "the mechanism's parameters are not those of its first part"
     return None

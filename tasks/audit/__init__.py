@@ -6,12 +6,21 @@ Everything here looks at confidential rows on purpose and returns aggregates for
 from tasks.audit.attack import attack_auc, distance_densities, membership_attack, roc_curve
 from tasks.audit.classifiers import compare_classifiers, macro_f1, reliably_above
 from tasks.audit.density_difference import DensityDifference, estimate_density_difference, membership_inference_score
-from tasks.audit.utility import compare_tables, correlation_difference, kolmogorov_smirnov, wilson_interval
+from tasks.audit.utility import (
+    compare_categories,
+    compare_column,
+    compare_tables,
+    correlation_difference,
+    kolmogorov_smirnov,
+    wilson_interval,
+)
 
 __all__ = [
     "DensityDifference",
     "attack_auc",
+    "compare_categories",
     "compare_classifiers",
+    "compare_column",
     "compare_tables",
     "correlation_difference",
     "distance_densities",

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 
-from schemas.audit import ColumnUtility, Interval, Utility
+from schemas.audit import CategoryUtility, ColumnUtility, Interval, Utility
 from tasks.audit.density_difference import FloatArray
 
 
@@ -127,6 +127,65 @@ def correlation_difference(real: ArrayLike, fabricated: ArrayLike) -> tuple[floa
     return float(np.mean(np.abs(first - second))), upper[0].size
 
 
+def compare_column(name: str, real: ArrayLike, fabricated: ArrayLike) -> ColumnUtility:
+    """How a column's fabricated values compare with the real ones, in the column's own unit.
+
+    Parameters
+    ----------
+    name : str
+    real, fabricated : array-like of shape (n,) and (m,)
+        At least one row each; NaN where a value is missing.
+
+    Returns
+    -------
+    ColumnUtility
+        Standard deviations have divisor n (ddof 0): they describe the tables themselves, and a single row has 0.
+    """
+    one, two = np.asarray(real, dtype=np.float64), np.asarray(fabricated, dtype=np.float64)
+    x, y = one[~np.isnan(one)], two[~np.isnan(two)]
+    return ColumnUtility(
+        name=name,
+        mean_real=float(x.mean()) if x.size else None,
+        mean_fabricated=float(y.mean()) if y.size else None,
+        std_real=float(x.std()) if x.size else None,
+        std_fabricated=float(y.std()) if y.size else None,
+        kolmogorov_smirnov=kolmogorov_smirnov(x, y) if x.size and y.size else None,
+        missing_real=1 - x.size / one.size,
+        missing_fabricated=1 - y.size / two.size,
+    )
+
+
+def compare_categories(
+    real: ArrayLike, fabricated: ArrayLike, categories: Sequence[str], *, nullable: bool, name: str
+) -> CategoryUtility:
+    """How often each category occurs in a fabricated column and in the real one.
+
+    Parameters
+    ----------
+    real, fabricated : array-like of int, shape (n,) and (m,)
+        Places among `categories`, -1 where a value is missing.
+    categories : sequence of str
+    nullable : bool
+        Whether missing values count as one more category.
+    name : str
+
+    Returns
+    -------
+    CategoryUtility
+    """
+    shares = []
+    for codes in (np.asarray(real, dtype=np.int64), np.asarray(fabricated, dtype=np.int64)):
+        counts = np.bincount(np.where(codes < 0, len(categories), codes), minlength=len(categories) + 1)
+        shares.append(counts[: len(categories) + nullable] / codes.size)
+    return CategoryUtility(
+        name=name,
+        categories=[*categories, *(["missing"] if nullable else [])],
+        shares_real=shares[0].tolist(),
+        shares_fabricated=shares[1].tolist(),
+        total_variation=min(1.0, float(np.abs(shares[0] - shares[1]).sum()) / 2),
+    )
+
+
 def compare_tables(real: ArrayLike, fabricated: ArrayLike, names: Sequence[str]) -> Utility:
     """How a fabricated table compares with the members' table, in the columns' own units.
 
@@ -151,15 +210,5 @@ def compare_tables(real: ArrayLike, fabricated: ArrayLike, names: Sequence[str])
     """
     one, two = _table(real, "real", len(names)), _table(fabricated, "fabricated", len(names))
     difference, pairs = correlation_difference(one, two)
-    columns = [
-        ColumnUtility(
-            name=name,
-            mean_real=float(x.mean()),
-            mean_fabricated=float(y.mean()),
-            std_real=float(x.std()),
-            std_fabricated=float(y.std()),
-            kolmogorov_smirnov=kolmogorov_smirnov(x, y),
-        )
-        for name, x, y in zip(names, one.T, two.T, strict=True)
-    ]
+    columns = [compare_column(name, x, y) for name, x, y in zip(names, one.T, two.T, strict=True)]
     return Utility(columns=columns, correlation_difference=difference, correlation_pairs=pairs)

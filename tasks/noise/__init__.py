@@ -31,6 +31,7 @@ from tasks.noise.protocol import LatticeNoise as LatticeNoise
 from tasks.noise.randomized_response import LabelRandomizedResponse as LabelRandomizedResponse
 from tasks.noise.staircase import Staircase as Staircase
 from tasks.noise.truncated_laplace import TruncatedLaplace as TruncatedLaplace
+from tasks.noise.unary_response import UnaryRandomizedResponse as UnaryRandomizedResponse
 
 __all__ = [
     "MECHANISMS",
@@ -55,6 +56,7 @@ __all__ = [
     "SeededBits",
     "Staircase",
     "TruncatedLaplace",
+    "UnaryRandomizedResponse",
     "comparison",
     "gaussian_delta",
     "gaussian_standard_deviation",

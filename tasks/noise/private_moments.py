@@ -1,4 +1,4 @@
-"""Private moments: rows of a labelled numeric table drawn from its noisy moments, with a record-level guarantee."""
+"""Private moments: rows of a labelled table drawn from its noisy moments, with a record-level guarantee."""
 
 from __future__ import annotations
 
@@ -13,22 +13,27 @@ from tasks.noise.bits import BitSource
 from tasks.noise.gaussian_profile import gaussian_standard_deviation
 from tasks.noise.lattice_gaussian import LatticeGaussian
 from tasks.noise.moments import (
+    Block,
     FirstMoments,
+    Layout,
     MomentsRelease,
     Standardization,
     draw_rows,
     first_estimate,
     fit_model,
+    layout_of,
 )
-from tasks.noise.moments.laws import MomentsNoise, noise_laws, symmetric_noise
+from tasks.noise.moments.estimate import column_scales
+from tasks.noise.moments.laws import BlockNoise, MomentsNoise, moments_noise, noise_laws, symmetric_noise
 from tasks.noise.moments.released import HALF_RANGE
+from tasks.noise.moments.rules import covariances_by_class, norm_bound
 from tasks.noise.moments.sums import first_sums, second_sums
 from tasks.noise.parameters import check_epsilon
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-__all__ = ["LATTICE_STEPS", "MomentsNoise", "PrivateMoments"]
+__all__ = ["LATTICE_STEPS", "Block", "BlockNoise", "MomentsNoise", "PrivateMoments"]
 
 IntArray = NDArray[np.int64]
 
@@ -39,10 +44,6 @@ FIRST_SHARE = 0.1
 """Share of mu^2 that the first release gets; 0.05 to 0.15 do equally well on the benchmark's tables."""
 
 _UNIT = 2**10  # grid steps a column standard deviation
-_LEAST_RADIUS, _MOST_RADIUS = 0.6, 2.0  # of squared radii, in expected squared norms of a standardised row
-_WANTED_EDGE = 0.25
-_CLASS_EDGE = 4.0
-_CLASS_ROWS = 10
 _MOST_SUM = 2**61
 
 
@@ -58,11 +59,14 @@ class PrivateMoments:
         In (0, 1).
     n_features, n_classes, n_rows : int
         p, c and n, at least 1; all public.
+    blocks : tuple of Block, default=None
+        What the coordinates of a row stand for, in order, widths in sum p; public.  None stands for p values.
 
     Raises
     ------
     ValueError
-        If a parameter is outside its range, or the sums or their noise would not fit into 64 bits.
+        If a parameter is outside its range, the blocks are not p coordinates wide, or the sums or their noise would not
+        fit into 64 bits.
 
     Notes
     -----
@@ -71,13 +75,12 @@ class PrivateMoments:
     Gaussian mechanism of noise multiplier 1 / mu (`dp_event`).
 
     First release.  With v = index - K in [-K, K], K = 2^15: the sums of v and of v^2 of each column, with noise
-    s1 = 2 K sqrt(p) / mu1 and s1 K / sqrt 2.  One column of the replaced row moves by D = |v - v'| and by
-    D |v + v'| <= D (2K - D); in units of noise that is, squared, at most
+    s1 and s1 K / sqrt 2.  A replaced row moves them, squared and in units of noise, by at most
 
-        D^2 (1 + 2 (2K - D)^2 / K^2) / s1^2 <= 4 K^2 / s1^2.
+        C K^2 / s1^2,   C = 4 for each value or binary block, 8 for each one-hot block, 7 for each nullable block
 
-    (In x = 2 - D/K the bound reads (2 - x)^2 (1 + 2x^2) <= 4; equality at x = 0, derivative -2 (2 - x)(2x - 1)^2.)
-    The p columns add up to mu1^2.  Attained where each cell moves from one end to the other.  So the squares are free.
+    (`moments.blocks` has the proofs: blocks count, not coordinates).  So s1 = K sqrt C / mu1; attained where each block
+    moves as far as it can.  For p values s1 = 2 K sqrt(p) / mu1.
 
     Standardisation.  From the first release alone: a centre and a factor for each column, integers, and a radius G.
     Each row becomes an integer vector t with |t| <= G, by integer operations on that row and a check of the
@@ -87,11 +90,12 @@ class PrivateMoments:
 
         T = (G^2 e_y, sqrt 2 G e_y (x) t, t t'),   |T|^2 = (G^2 + |t|^2)^2 <= 4 G^4.
 
-    For two rows <T, T'> is (G^2 + t.t')^2 if the classes agree and (t.t')^2 if not, never below 0; so
-    |T - T'|^2 <= 8 G^4, attained by orthogonal rows of two classes and by opposite rows of one.  With t t' kept by
-    class, <T, T'> = 0 for different classes: the same bound.  Noise of standard deviation s2 = sqrt 8 G^2 / mu2 in
-    each direction of that space means s2 / G^2 on a count, s2 / (sqrt 2 G) on an entry of a class sum, s2 on a diagonal
-    entry and s2 / sqrt 2 on one above the diagonal (which counts twice in the norm).
+    For two rows <T, T'> is (G^2 + t.t')^2 if the classes agree and (t.t')^2 if not, never below 0; so |T - T'|^2 <= 8
+    G^4, attained by orthogonal rows of two classes and by opposite rows of one.  With t t' kept by class, <T, T'> = 0
+    for different classes: the same bound.  (Class sums alone would need the same noise: the second moments cost them
+    nothing.)  As |t| <= G for any row, nothing here depends on the blocks.  Noise of standard deviation s2 = sqrt 8
+    G^2 / mu2 in each direction of that space means s2 / G^2 on a count, s2 / (sqrt 2 G) on an entry of a class sum, s2
+    on a diagonal entry and s2 / sqrt 2 on one above the diagonal (which counts twice in the norm).
 
     Composition.  mu^2 = mu1^2 + mu2^2 (Dong, Roth, Su 2022, corollary 3.3; the second release may depend on the first),
     and mu is the reciprocal of the analytic Gaussian noise multiplier for (epsilon, delta).  The rounded
@@ -99,12 +103,7 @@ class PrivateMoments:
     1 + 2^-30 times as large, more than the float operations before it can lose.  Beside it stands the sampler's own
     deviation, below 2^-117 in total variation for each of the released numbers.
 
-    Public rules.  Covariances are released by class if n / c >= 10 p and the noise's largest eigenvalue in one is at
-    most 4 column variances; else one for all.  G^2 is the largest of 0.6 to 2 expected squared norms at which the
-    noise's largest eigenvalue in the common covariance stays within 0.25 column variances, or 0.6.  They were chosen on
-    the public tables of `tests/benchmarks/bench_private_moments.py`.  Cutting rows draws the class means toward each
-    other, at 0.6 by about a quarter; the larger n is, the less.  Tried there and not better: singular value shrinkage
-    of the class means, a third release centred at them, several centres in a class, beta marginals.
+    Public rules.  Whether covariances are released by class, and G, follow from public numbers (`moments.rules`).
 
     Cost.  n p^2 operations in blocks of 2^20 cells, and 10 ms to 40 ms for each of six noise laws.
 
@@ -119,6 +118,7 @@ class PrivateMoments:
     n_features: int
     n_classes: int
     n_rows: int
+    blocks: tuple[Block, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
@@ -127,9 +127,20 @@ class PrivateMoments:
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, got {name}={value!r}")
             object.__setattr__(self, name, int(value))
+        if self.blocks is not None:
+            object.__setattr__(self, "blocks", tuple(self.blocks))
+            if not all(isinstance(block, Block) for block in self.blocks):
+                raise ValueError("blocks must be of type Block")
+            if sum(block.width for block in self.blocks) != self.n_features:
+                raise ValueError(f"blocks must have {self.n_features} coordinates together, as n_features says")
         if self.n_rows * HALF_RANGE**2 > _MOST_SUM or self.n_rows * self.radius**2 > _MOST_SUM:
             raise ValueError(f"sums of {self.n_rows} rows of {self.n_features} columns do not fit into 64 bits")
         self._laws()
+
+    @property
+    def layout(self) -> Layout:
+        """The blocks and where they are."""
+        return layout_of(self.blocks, self.n_features)
 
     @property
     def mu(self) -> float:
@@ -157,20 +168,10 @@ class PrivateMoments:
 
         return GaussianDpEvent(self.noise_multiplier)
 
-    def _edge(self, n_rows: float) -> float:
-        """Largest eigenvalue of the noise in a covariance of `n_rows` rows, for a squared radius of p, in variances."""
-        return 4.0 * self.n_features**1.5 / (self.second_mu * n_rows)
-
     @property
     def per_class(self) -> bool:
         """Whether second moments are released for each class; a public rule."""
-        rows = self.n_rows / self.n_classes
-        small_noise = _LEAST_RADIUS * self._edge(rows) <= _CLASS_EDGE
-        return self.n_classes > 1 and rows >= _CLASS_ROWS * self.n_features and small_noise
-
-    @property
-    def _pooled_edge(self) -> float:
-        return self._edge(self.n_rows) * math.sqrt(self.n_classes if self.per_class else 1)
+        return covariances_by_class(self.layout, self.second_mu, self.n_rows, self.n_classes)
 
     @property
     def unit(self) -> int:
@@ -180,11 +181,11 @@ class PrivateMoments:
     @property
     def radius(self) -> int:
         """G, in grid steps; a public rule."""
-        share = min(max(_WANTED_EDGE / self._pooled_edge, _LEAST_RADIUS), _MOST_RADIUS)
-        return max(1, math.floor(math.sqrt(share * self.n_features) * self.unit))
+        blocks = self.n_classes if self.per_class else 1
+        return max(1, math.floor(norm_bound(self.layout, self.second_mu, self.n_rows, blocks) * self.unit))
 
     def _laws(self) -> dict[str, LatticeGaussian]:
-        return noise_laws(self.n_features, self.radius, self.first_mu, self.second_mu)
+        return noise_laws(self.layout.first_cost, self.radius, self.first_mu, self.second_mu)
 
     def parameters(self) -> dict[str, float | int | bool]:
         """Give what a plan and a manifest state; all public."""
@@ -193,10 +194,15 @@ class PrivateMoments:
             "rows": self.n_rows,
             "columns": self.n_features,
             "classes": self.n_classes,
+            **self._blocks_by_kind(),
             "covariance_by_class": self.per_class,
             "radius_steps": self.radius,
             **{f"{name}_noise": law.standard_deviation for name, law in self._laws().items()},
         }
+
+    def _blocks_by_kind(self) -> dict[str, int]:
+        kinds = [block.kind for block in self.blocks or ()]
+        return {f"{kind.replace('-', '_')}_blocks": kinds.count(kind) for kind in dict.fromkeys(kinds)}
 
     def expected_noise(self, column_deviation: float = 0.2) -> MomentsNoise:
         """Give the noise in terms of what it disturbs, before any data are read.
@@ -206,18 +212,15 @@ class PrivateMoments:
         column_deviation : float, default=0.2
             A typical column's standard deviation in scaled units, above 0; a uniform column has 0.29.
         """
-        laws = self._laws()
-        rows = self.n_rows / self.n_classes
-        class_mean = laws["class_sums"].standard_deviation / (rows * self.unit)
-        blocks = self.n_classes if self.per_class else 1
-        covariance = laws["above_diagonal"].standard_deviation * math.sqrt(blocks) / (self.n_rows * self.unit**2)
-        return MomentsNoise(
-            column_mean=laws["sums"].standard_deviation / (self.n_rows * LATTICE_STEPS),
-            class_mean=class_mean * column_deviation,
-            covariance=covariance * column_deviation**2,
+        return moments_noise(
+            self._laws(),
+            self.layout,
+            n_rows=self.n_rows,
+            n_classes=self.n_classes,
+            per_class=self.per_class,
+            unit=self.unit,
             column_deviation=column_deviation,
-            signal_to_noise=1.0 / (2.0 * math.sqrt(self.n_features) * covariance),
-            class_signal_to_noise=1.0 / class_mean,
+            by_block=self.blocks is not None,
         )
 
     def release(self, lattice: IntArray, labels: IntArray, bits: BitSource) -> MomentsRelease:
@@ -226,7 +229,7 @@ class PrivateMoments:
         Parameters
         ----------
         lattice : ndarray of int64, shape (n_rows, n_features)
-            In [0, 2^16].
+            In [0, 2^16], each row by the rules of its blocks.
         labels : ndarray of int64, shape (n_rows,)
             In 0, ..., n_classes - 1.
         bits : BitSource
@@ -234,7 +237,7 @@ class PrivateMoments:
         Raises
         ------
         ValueError
-            If the arrays are not of that shape, type or range; cells are never named.
+            If the arrays are not of that shape, type or range, or break a block's rule; cells are never named.
         """
         self._check(lattice, labels)
         laws = self._laws()
@@ -262,8 +265,9 @@ class PrivateMoments:
 
     def standardization(self, first: FirstMoments) -> Standardization:
         """Give how rows are standardised, from the first release alone."""
-        means, deviations = first_estimate(first, self.n_rows)
-        factor = self.unit * 2.0**Standardization.FACTOR_BITS / (deviations * HALF_RANGE)
+        means, deviations = first_estimate(first, self.n_rows, self.layout)
+        scales = column_scales(deviations, self.layout)
+        factor = self.unit * 2.0**Standardization.FACTOR_BITS / (scales * HALF_RANGE)
         return Standardization(
             centre=np.rint(means * HALF_RANGE).astype(np.int64),
             factor=np.maximum(np.rint(factor), 1.0).astype(np.int64),
@@ -285,13 +289,14 @@ class PrivateMoments:
         Returns
         -------
         lattice : ndarray of int64, shape (n_rows, n_features)
-            In [0, 2^16]; no row belongs to a member.
+            In [0, 2^16], by the rules of the blocks: real categories, flags, and the middle where a value is missing.
+            No row belongs to a member.
         labels : ndarray of int64, shape (n_rows,)
             In random order, as the rows.
         """
         if n_rows < 1:
             raise ValueError(f"n_rows must be at least 1, got n_rows={n_rows}")
-        return draw_rows(fit_model(release), release.standardization, n_rows, bits)
+        return draw_rows(fit_model(release, self.layout), release.standardization, n_rows, bits, self.layout)
 
     def _check(self, lattice: Any, labels: Any) -> None:
         for name, array, shape, least, most in (
@@ -302,3 +307,6 @@ class PrivateMoments:
                 raise ValueError(f"{name} must be an int64 array of shape {shape}")
             if int(array.min()) < least or int(array.max()) > most:
                 raise ValueError(f"{name} must lie in [{least}, {most}]")
+        broken = self.layout.broken(lattice)
+        if broken:
+            raise ValueError(f"lattice has rows that break the rule of blocks {broken[:5]}")

@@ -1,4 +1,4 @@
-"""Labels by k-ary randomised response, drawn exactly."""
+"""Labels and categories by k-ary randomised response, drawn exactly."""
 
 from __future__ import annotations
 
@@ -43,11 +43,13 @@ class LabelRandomizedResponse:
 
     References
     ----------
-    Warner (1965); Kairouz, Oh, Viswanath (2016) for k categories.
+    Warner (1965); Kairouz, Oh, Viswanath (2016) for k categories; Wang, Blocki, Li, Jha (2017), section 4.1, for the
+    estimates.
     """
 
     epsilon: float
     n_categories: int
+    name = "randomized-response"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
@@ -58,6 +60,24 @@ class LabelRandomizedResponse:
     def keep_probability(self) -> float:
         """Probability that a label stays as it is."""
         return 1.0 - (self.n_categories - 1) * self._other() / 2.0**THRESHOLD_BITS
+
+    @property
+    def change_probability(self) -> float:
+        """Probability that a label is replaced by another one."""
+        return (self.n_categories - 1) * self._other() / 2.0**THRESHOLD_BITS
+
+    @property
+    def estimate_variance(self) -> float:
+        """Variance of an estimate, summed over the categories."""
+        kept, other = self.keep_probability, self._other() / 2.0**THRESHOLD_BITS
+        spread = kept * (1.0 - kept) + (self.n_categories - 1) * other * (1.0 - other)
+        return spread / (kept - other) ** 2
+
+    def estimate(self, responses: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Unbiased estimates of the indicators of the true labels, shape (n, n_categories)."""
+        kept, other = self.keep_probability, self._other() / 2.0**THRESHOLD_BITS
+        shown = responses[:, None] == np.arange(self.n_categories)
+        return np.asarray((shown - other) / (kept - other))
 
     def _other(self) -> int:
         """The probability of one other label, in units of 2^-128."""

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from schemas.audit import AuditReport, ColumnUtility, MembershipAttack, ValidationCheck
-from schemas.guarantee import ComparedMechanism
+from schemas.audit import AuditReport, CategoryUtility, ColumnUtility, MembershipAttack, ValidationCheck
+from schemas.guarantee import ComparedMechanism, MechanismRecord
 from tasks.reporting import figures
 from tasks.reporting.environment import page
 from tasks.reporting.numbers import (
@@ -72,7 +72,7 @@ def audit_html(report: AuditReport) -> str:
         record=guarantee_verdict(report.guarantee.record, report.uncovered),
         attack=attack_verdict(report),
         usefulness=utility_verdict(report),
-        moments=report.mechanism.expected_magnitude is None,
+        moments=report.mechanism.name == "private-moments",
         not_covered=not_covered(report.rows, report.feature_columns, report.guarantee.element, report.mechanism),
         attack_rows=_attack_rows(report),
         accuracy_table=_accuracy_table(report),
@@ -81,6 +81,7 @@ def audit_html(report: AuditReport) -> str:
         accuracy_figure=_accuracy_figure(report),
         column_figure=_column_figure(report),
         column_rows=_column_rows(report),
+        category_rows=_category_rows(report),
         correlation=_correlation(report),
         noise_figure=_noise_figure(report),
         fabrication_rows=_fabrication_rows(report),
@@ -196,13 +197,13 @@ def _ks_decimals(report: AuditReport) -> int:
 
 
 def _column_figure(report: AuditReport) -> Figure:
-    columns = report.utility.columns
+    columns = [c for c in report.utility.columns if c.kolmogorov_smirnov is not None]
     heading = "How far each column's distribution moved"
     if not columns:
-        return Figure(heading, None, "Not computed: the release has no feature columns.")
+        return Figure(heading, None, "Not computed: the release has no feature whose values have an order.")
     decimals = _ks_decimals(report)
-    values = [c.kolmogorov_smirnov for c in columns]
-    worst = max(columns, key=lambda c: c.kolmogorov_smirnov)
+    values = [_distance(c) for c in columns]
+    worst = max(columns, key=_distance)
     worst_name = figures.short_name(worst.name, 40)
     if len(columns) == 1:
         reading = (
@@ -212,14 +213,14 @@ def _column_figure(report: AuditReport) -> Figure:
         reading = (
             f"Half of the {len(columns)} columns have a distance of at most "
             f"{fixed(float(np.median(values)), decimals)}; "
-            f"the largest, {fixed(worst.kolmogorov_smirnov, decimals)}, is that of {worst_name}."
+            f"the largest, {fixed(_distance(worst), decimals)}, is that of {worst_name}."
         )
     if len(columns) > figures.MOST_BARS:
         kind, each = "Histogram of the Kolmogorov-Smirnov distances. ", ""
     else:
         kind = "Bars, largest first: "
-        ordered = sorted(columns, key=lambda c: -c.kolmogorov_smirnov)
-        each = "; ".join(f"{figures.short_name(c.name, 40)} {fixed(c.kolmogorov_smirnov, decimals)}" for c in ordered)
+        ordered = sorted(columns, key=lambda c: -_distance(c))
+        each = "; ".join(f"{figures.short_name(c.name, 40)} {fixed(_distance(c), decimals)}" for c in ordered)
         each += ". "
     svg = figures.column_fidelity(columns, "columns-ks", heading, f"{kind}{each}{reading}")
     return Figure(heading, svg, reading)
@@ -233,10 +234,12 @@ def _column_rows(report: AuditReport) -> list[dict[str, str]]:
     def row(column: ColumnUtility) -> dict[str, str]:
         real, fabricated = column.std_real, column.std_fabricated
         # Standard errors: std / sqrt(n) of a mean, and of a normal sample's standard deviation std / sqrt(2n).
-        mean_decimals = [decimals_for(std / rows**0.5) for std in (real, fabricated)]
-        std_decimals = [decimals_for(std / (2 * rows) ** 0.5) for std in (real, fabricated)]
+        mean_decimals = [decimals_for((std or 0.0) / rows**0.5) for std in (real, fabricated)]
+        std_decimals = [decimals_for((std or 0.0) / (2 * rows) ** 0.5) for std in (real, fabricated)]
 
-        def shown(value: float, decimals: int) -> str:
+        def shown(value: float | None, decimals: int) -> str:
+            if value is None:
+                return "no values"
             return significant(value) if 0 < abs(value) < 1e-5 or abs(value) >= 1e9 else fixed(value, decimals)
 
         return {
@@ -245,10 +248,40 @@ def _column_rows(report: AuditReport) -> list[dict[str, str]]:
             "mean_fabricated": shown(column.mean_fabricated, mean_decimals[1]),
             "std_real": shown(real, std_decimals[0]),
             "std_fabricated": shown(fabricated, std_decimals[1]),
-            "ks": fixed(column.kolmogorov_smirnov, ks_decimals),
+            "ks": "not computed" if column.kolmogorov_smirnov is None else fixed(_distance(column), ks_decimals),
+            "missing_fabricated": percent(column.missing_fabricated) if _has_missing(column) else "none",
+            "missing_real": percent(column.missing_real) if _has_missing(column) else "",
         }
 
-    return [row(c) for c in sorted(report.utility.columns, key=lambda c: -c.kolmogorov_smirnov)]
+    return [row(c) for c in sorted(report.utility.columns, key=lambda c: -_distance(c))]
+
+
+def _distance(column: ColumnUtility) -> float:
+    return 1.0 if column.kolmogorov_smirnov is None else column.kolmogorov_smirnov
+
+
+def _has_missing(column: ColumnUtility) -> bool:
+    return column.missing_real > 0 or column.missing_fabricated > 0
+
+
+def _category_rows(report: AuditReport) -> list[dict[str, str]]:
+    """The columns of categories, largest distance first, with the categories that moved most."""
+    decimals = decimals_for(0.5 / max(report.rows, 1) ** 0.5)
+
+    def row(column: CategoryUtility) -> dict[str, str]:
+        moves = sorted(
+            zip(column.categories, column.shares_real, column.shares_fabricated, strict=True),
+            key=lambda move: -abs(move[1] - move[2]),
+        )
+        shown = [f"{name} {percent(fabricated)}, {percent(real)}" for name, real, fabricated in moves[:3]]
+        return {
+            "name": column.name,
+            "count": str(len(column.categories)),
+            "distance": fixed(column.total_variation, decimals),
+            "moved": "; ".join(shown),
+        }
+
+    return [row(c) for c in sorted(report.utility.categories, key=lambda c: -c.total_variation)]
 
 
 def _correlation(report: AuditReport) -> str:
@@ -292,6 +325,8 @@ def _check_rows(checks: Sequence[ValidationCheck]) -> list[dict[str, Any]]:
 def _noise_figure(report: AuditReport) -> Figure:
     heading = "Noise on a cell beside the range of its column"
     size = report.mechanism.expected_magnitude
+    if size is None and report.mechanism.name != "private-moments":
+        return Figure(heading, None, "The features are categories: random responses took their places.")
     if size is None:
         reading = "No cell got noise of its own: rows were drawn from noisy sums over all rows (private moments)."
         return Figure(heading, None, reading)
@@ -313,12 +348,29 @@ def _compared(row: ComparedMechanism) -> str:
     return f"{significant(row.expected_magnitude)} (the whole range of a column is 1)"
 
 
+def _part_rows(mechanism: MechanismRecord) -> list[tuple[str, str]]:
+    """What was run on which columns, where that was not the same for all."""
+    if len(mechanism.parts) < 2:
+        return []
+    rows = []
+    for part in mechanism.parts:
+        columns = plural(len(part.columns), "column") if len(part.columns) > 3 else ", ".join(part.columns)
+        if part.change_probability is None:
+            effect = f"E|v| {significant(part.expected_magnitude or 0.0)}"
+        else:
+            effect = f"another answer in {percent(part.change_probability)} of the rows"
+        what = {"value": "Values", "category": "Categories", "missing": "Whether values are missing"}[part.what]
+        rows.append((f"{what} of {columns}", f"{part.name}, {effect}"))
+    return rows
+
+
 def _fabrication_rows(report: AuditReport) -> list[tuple[str, str]]:
     fabrication, mechanism = report.fabrication, report.mechanism
     rows = [
         ("Mechanism", mechanism.name),
         *((f"Parameter {key.replace('_', ' ')}", _parameter(value)) for key, value in mechanism.parameters.items()),
         *((f"E|v| of {row.name}", _compared(row)) for row in mechanism.compared),
+        *_part_rows(mechanism),
         ("Dimension of the affine hull machines", str(fabrication.components)),
         ("Smoothing stops after", stop_rule(fabrication.stop)),
         ("Shards", f"{fabrication.shards}, of about {fabrication.shard_rows} rows at most"),
@@ -330,6 +382,8 @@ def _fabrication_rows(report: AuditReport) -> list[tuple[str, str]]:
         )
     else:
         rows.append(("Smoothing steps taken", "not computed (no shard was smoothed)"))
+    if fabrication.rows_projected:
+        rows.append(("Fabricated rows moved to obey the constraints", str(fabrication.rows_projected)))
     if fabrication.shards_unsettled:
         rows.append(("Shards in which the stop rule was not met", str(fabrication.shards_unsettled)))
     errors = fabrication.first_errors

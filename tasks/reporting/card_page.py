@@ -39,7 +39,13 @@ def release_card_html(manifest: Manifest) -> str:
 def _column(column: ReleasedColumn) -> dict[str, Any]:
     domain = "not declared"
     if column.bounds is not None:
-        domain = f"{significant(column.bounds[0], 12)} to {significant(column.bounds[1], 12)}"
+        ends = [bound if isinstance(bound, str) else significant(bound, 12) for bound in column.bounds]
+        domain = " to ".join(ends) + (f" ({column.timezone})" if column.timezone else "")
+    elif column.type == "boolean":
+        domain = "false, true"
     elif column.categories is not None:
         domain = ", ".join(map(str, column.categories))
+    elif column.type == "identifier":
+        domain = "fresh identifiers, which have nothing to do with the source's"
+    domain += ", or missing" if column.nullable else ""
     return {"name": column.name, "type": column.type, "role": column.role, "domain": domain}

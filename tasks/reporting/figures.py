@@ -227,8 +227,9 @@ def column_fidelity(columns: Sequence[ColumnUtility], name: str, title: str, des
     """Kolmogorov-Smirnov distance of every column, worst first; a histogram where there are many."""
     if not columns:
         return None
-    worst_first = sorted(columns, key=lambda c: -c.kolmogorov_smirnov)
-    values = [c.kolmogorov_smirnov for c in worst_first]
+    distances = [(c.kolmogorov_smirnov, c) for c in columns if c.kolmogorov_smirnov is not None]
+    distances.sort(key=lambda pair: -pair[0])
+    values, worst_first = [distance for distance, _ in distances], [column for _, column in distances]
     colour = COLOURS["fabricated"]
     many = len(columns) > MOST_BARS
     with _panel(2.9 if many else 0.85 + 0.235 * len(columns)) as (figure, axes):

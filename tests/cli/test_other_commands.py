@@ -36,7 +36,7 @@ def test_plan_reads_no_data_and_spends_nothing(fabrica: Fabrica, home: Path, tmp
         "such releases fit",
     ]:
         assert text in outcome.out
-    assert "r2c3    integer  0 to 16  8" in outcome.out  # E|v| = 1/2 of the range at epsilon 2
+    assert "r2c3    integer  0 to 16  typical error 8" in outcome.out  # E|v| = 1/2 of the range at epsilon 2
     assert list(home.rglob("*")) == []
     plan = json.loads(fabrica("plan", spec, "--json").out)
     assert plan["columns"][0]["expected_error"] == pytest.approx(8, rel=1e-3)

@@ -116,7 +116,7 @@ def test_expected_unperturbed_cells_warn_and_refuse(fabrica: Fabrica, home: Path
     warned = write_project(tmp_path / "p", changed(changed(SPEC, "privacy.delta", 5e-4), "privacy.budget.delta", 0.5))
     assert fabrica("release", warned, "--release-id", "a").exit_code == 0
     audit = AuditReport.model_validate_json((home / "reports" / "small-digits" / "a" / "audit.json").read_bytes())
-    assert any("0.21 of 420 cells" in warning for warning in audit.warnings)
+    assert any("0.21 of the cells of 105 rows" in warning for warning in audit.warnings)
     many = changed(changed(SPEC, "privacy.delta", 5e-3), "privacy.budget.delta", 0.5)
     refused = fabrica("release", write_project(tmp_path / "p", many), "--release-id", "b")
     assert refused.exit_code == 2 and "allow_unperturbed_cells" in refused.err

@@ -11,19 +11,22 @@ import pytest
 
 from schemas.spec import Privacy
 from tasks.accounting import CellNoise, cell_noise
+from tasks.accounting.groups import plain
+from tasks.columns.layout import Block, Layout
 from tasks.noise import SeededBits
 from tasks.perturb import perturb
 from tasks.tables import ConfidentialTable, NoiseAddedTable
 from tests.statistics import ALPHA, chi_square_p_value
 
 N, P = 200_000, 3
+LAYOUT = Layout(tuple(Block(f"f{i}", "value", i, 1, 0) for i in range(P)))
 MECHANISMS = ["dirac-laplace", "staircase", "dirac-staircase", "truncated-laplace", "gaussian", "optimal"]
 
 
 def _mechanism(name: str) -> CellNoise:
     budget = {"epsilon": 100.0, "delta": 0.5}
     asked = {"unit": "element", "epsilon": 1.0, "delta": 1e-3, "mechanism": name, "budget": budget}
-    return cell_noise(Privacy.model_validate(asked), P, 2)
+    return cell_noise(Privacy.model_validate(asked), plain(P), 2)
 
 
 def _members() -> ConfidentialTable:
@@ -53,7 +56,7 @@ def _worst(members: ConfidentialTable, released: NoiseAddedTable, noise: CellNoi
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_the_noise_on_the_table_is_the_law(name: str) -> None:
     noise, members = _mechanism(name), _members()
-    assert _worst(members, perturb.function(members, noise, SeededBits(1)), noise) > ALPHA
+    assert _worst(members, perturb.function(members, noise, LAYOUT, SeededBits(1)), noise) > ALPHA
 
 
 BROKEN: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -69,7 +72,7 @@ BROKEN: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 @pytest.mark.parametrize("break_it", BROKEN.values(), ids=BROKEN)
 def test_a_broken_border_is_convicted(break_it: Callable[[np.ndarray], np.ndarray]) -> None:
     noise, members = _mechanism("dirac-laplace"), _members()
-    sound = perturb.function(members, noise, SeededBits(1))
+    sound = perturb.function(members, noise, LAYOUT, SeededBits(1))
     lattice = members.lattice + break_it(sound.lattice - members.lattice)
     broken = NoiseAddedTable(lattice, sound.labels, sound.spacing, sound.randomness)
     assert _worst(members, broken, noise) < ALPHA
@@ -82,8 +85,8 @@ def test_labels_go_through_randomised_response() -> None:
     members = _members()
     kept = {}
     for name, more in [("public", {}), ("responded", labels)]:
-        noise = cell_noise(Privacy.model_validate({**asked, **more}), P, 4)
-        kept[name] = float(np.mean(perturb.function(members, noise, SeededBits(1)).labels == members.labels))
+        noise = cell_noise(Privacy.model_validate({**asked, **more}), plain(P), 4)
+        kept[name] = float(np.mean(perturb.function(members, noise, LAYOUT, SeededBits(1)).labels == members.labels))
     assert kept["public"] == 1.0
     # e / (e + 3) of 2e5 labels stay: five standard deviations are 0.006
     assert kept["responded"] == pytest.approx(np.e / (np.e + 3), abs=0.006)

@@ -13,9 +13,11 @@ from schemas.guarantee import BASIC_COMPOSITION_PROOF, ELEMENT_PROOF, GAUSSIAN_P
 from schemas.spec import Budget, Privacy
 from tasks.accounting import CellNoise, cell_noise
 from tasks.accounting.composition import basic_epsilon, composed_delta
+from tasks.accounting.groups import plain
 from tasks.accounting.lattice import LATTICE_STEPS, SPACING
 from tasks.accounting.mechanism import private_moments
 from tasks.noise import law_from_parameters
+from tasks.noise.moments import Block
 
 BUDGET = Budget(epsilon=1e6, delta=0.5)
 
@@ -24,7 +26,7 @@ def _noise(
     unit: str, epsilon: float, delta: float, p: int, mechanism: str = "dirac-laplace", **more: object
 ) -> CellNoise:
     asked = {"unit": unit, "epsilon": epsilon, "delta": delta, "mechanism": mechanism, "budget": BUDGET, **more}
-    return cell_noise(Privacy.model_validate(asked), p, 3)
+    return cell_noise(Privacy.model_validate(asked), plain(p), 3)
 
 
 def test_element_unit_by_hand() -> None:
@@ -36,7 +38,7 @@ def test_element_unit_by_hand() -> None:
     assert record.proof == TIGHT_COMPOSITION_PROOF
     # E|v| = (1 - delta) d / epsilon for the continuous law (2); the lattice's differs by less than a step
     assert noise.record(10).expected_magnitude == pytest.approx((1 - 1e-6) / 2, abs=SPACING)
-    assert noise.record(10).expected_unperturbed_cells == pytest.approx(1e-5)
+    assert noise.record(10).expected_unperturbed_cells == pytest.approx(64e-5)
     assert noise.record(None).expected_unperturbed_cells is None
     assert noise.events == (
         CellNoiseEvent(law="dirac-laplace", parameters=noise.law.parameters(), shift_steps=LATTICE_STEPS, count=64),
@@ -86,7 +88,7 @@ def test_a_label_under_randomised_response_is_not_covered_by_the_cells_epsilon()
     )
     with pytest.raises(RequestRefused, match="randomised response is not possible"):
         asked = {"unit": "element", "epsilon": 1.0, "delta": 0.0, "mechanism": "dirac-laplace", "budget": BUDGET}
-        cell_noise(Privacy.model_validate({**asked, "labels": labels}), 2, 70_000)
+        cell_noise(Privacy.model_validate({**asked, "labels": labels}), plain(2), 70_000)
 
 
 def test_gaussian_wins_on_wide_rows_and_a_staircase_on_narrow_ones() -> None:
@@ -138,7 +140,7 @@ def test_private_moments_are_one_gaussian() -> None:
     privacy = Privacy.model_validate(
         {"unit": "record", "epsilon": 1.0, "delta": 1e-5, "mechanism": "private-moments", "budget": BUDGET}
     )
-    moments = private_moments(privacy, 10, 3)
+    moments = private_moments(privacy, (Block("value", 1),) * 10, 3)
     # 3.730632 is dp-accounting's get_sigma_gaussian(1, 1e-5)
     (event,) = moments.events
     assert isinstance(event, GaussianEvent) and event.noise_multiplier == pytest.approx(3.730632, abs=1e-6)

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.table import IntegerColumn, NumericColumn
+from schemas.columns import IntegerColumn, NumericColumn
 from tasks.accounting.lattice import LATTICE_STEPS, SPACING, lattice_distance
-from tasks.decode import from_scaled
+from tasks.columns.values import from_scaled, to_scaled
 from tasks.encode import choose_members, to_lattice
 
 
 def test_bounds_map_to_the_ends_of_the_lattice() -> None:
     column = NumericColumn(type="numeric", bounds=(-3.0, 5.0))
-    lattice = to_lattice(np.array([-9.0, -3.0, 1.0, 5.0, 99.0]), column)
+    lattice = to_lattice(to_scaled(pd.Series([-9.0, -3.0, 1.0, 5.0, 99.0]), column))
     assert lattice.tolist() == [0, 0, LATTICE_STEPS // 2, LATTICE_STEPS, LATTICE_STEPS]
 
 
@@ -22,7 +22,7 @@ def test_bounds_map_to_the_ends_of_the_lattice() -> None:
 def test_integers_come_back_exactly(bounds: tuple[int, int], data: st.DataObject) -> None:
     column = IntegerColumn(type="integer", bounds=bounds)
     value = data.draw(st.integers(*bounds))
-    lattice = to_lattice(np.array([float(value)]), column)
+    lattice = to_lattice(to_scaled(pd.Series([float(value)]), column))
     # far from zero doubles are coarse, so the decoded value may be one step of a double away
     assert abs(int(from_scaled(lattice.astype(np.float64) * SPACING, column)[0]) - value) <= (
         0 if max(map(abs, bounds)) < 2**50 else 1

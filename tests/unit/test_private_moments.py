@@ -13,10 +13,17 @@ from numpy.typing import NDArray
 from tasks.noise import SeededBits
 from tasks.noise.gaussian_profile import gaussian_delta
 from tasks.noise.moments import MomentsRelease, Standardization, fit_model
+from tasks.noise.moments.blocks import layout_of
+from tasks.noise.moments.categories import calibrated_root, categories, highest, to_blocks
+from tasks.noise.moments.estimate import simplex
+from tasks.noise.moments.shrinkage import block_factors
 from tasks.noise.moments.sums import first_sums, second_sums, standardize
-from tasks.noise.private_moments import LATTICE_STEPS, PrivateMoments
+from tasks.noise.private_moments import LATTICE_STEPS, Block, PrivateMoments
 
 IntArray = NDArray[np.int64]
+
+ALL_KINDS = (Block("one-hot", 4), Block("value", 1), Block("nullable", 2), Block("binary", 1), Block("one-hot", 3))
+MIDDLE = LATTICE_STEPS // 2
 
 
 def table(n_rows: int, n_features: int, n_classes: int, seed: int = 0) -> tuple[IntArray, IntArray]:
@@ -26,6 +33,51 @@ def table(n_rows: int, n_features: int, n_classes: int, seed: int = 0) -> tuple[
     places = random.uniform(0.3, 0.7, (n_classes, n_features))
     cells = np.clip(places[labels] + 0.08 * random.standard_normal((n_rows, n_features)), 0, 1)
     return np.floor(cells * LATTICE_STEPS + 0.5).astype(np.int64), labels.astype(np.int64)
+
+
+def mixed_table(
+    blocks: tuple[Block, ...], n_rows: int, n_classes: int, random: np.random.Generator, *, at_the_ends: bool = False
+) -> tuple[IntArray, IntArray]:
+    """Rows that keep the rules of their blocks; classes differ in every column."""
+    labels = random.integers(0, n_classes, n_rows)
+    columns = []
+    for block in blocks:
+        places = random.uniform(0.2, 0.8, n_classes)[labels]
+        if block.kind == "one-hot":
+            shares = random.dirichlet(np.ones(block.width), n_classes)
+            chosen = (random.uniform(size=(n_rows, 1)) > shares.cumsum(axis=1)[labels]).sum(axis=1)
+            columns.append(np.eye(block.width, dtype=np.int64)[np.minimum(chosen, block.width - 1)] * LATTICE_STEPS)
+            continue
+        values = np.clip(places + 0.15 * random.standard_normal(n_rows), 0.0, 1.0)
+        if at_the_ends or block.kind == "binary":
+            values = (random.uniform(size=n_rows) < places).astype(np.float64)
+        cells = np.rint(values * LATTICE_STEPS).astype(np.int64)
+        if block.kind == "nullable":
+            missing = random.uniform(size=n_rows) < 0.3
+            columns.append((missing * LATTICE_STEPS)[:, None])
+            cells[missing] = MIDDLE
+        columns.append(cells[:, None])
+    return np.hstack(columns).astype(np.int64), labels.astype(np.int64)
+
+
+def keeps_its_blocks(lattice: IntArray, blocks: tuple[Block, ...]) -> bool:
+    """The rules as the task states them, row by row."""
+    for row in lattice.tolist():
+        at = 0
+        for block in blocks:
+            cells = row[at : at + block.width]
+            at += block.width
+            kept = {
+                "value": 0 <= cells[0] <= LATTICE_STEPS,
+                "binary": cells[0] in {0, LATTICE_STEPS},
+                "one-hot": sorted(cells) == [0] * (block.width - 1) + [LATTICE_STEPS],
+                "nullable": cells[0] in {0, LATTICE_STEPS}
+                and 0 <= cells[-1] <= LATTICE_STEPS
+                and (cells[0] == 0 or cells[-1] == MIDDLE),
+            }[block.kind]
+            if not kept:
+                return False
+    return True
 
 
 @pytest.mark.parametrize(("epsilon", "multiplier"), [(1.0, 3.7306), (2.0, 1.9938), (4.0, 1.0812), (8.0, 0.6002)])
@@ -206,3 +258,217 @@ def test_rows_are_refused_without_naming_a_cell() -> None:
         with pytest.raises(ValueError, match=r"lattice|labels") as caught:
             mechanism.release(bad_lattice, bad_labels, SeededBits(1))
         assert "70123" not in str(caught.value)
+
+
+def test_value_blocks_are_what_no_blocks_stand_for() -> None:
+    lattice, labels = table(300, 4, 3)
+    plain = PrivateMoments(1.0, 1e-5, 4, 3, 300)
+    blocked = PrivateMoments(1.0, 1e-5, 4, 3, 300, (Block("value", 1),) * 4)
+    releases = [mechanism.release(lattice, labels, SeededBits(1)) for mechanism in (plain, blocked)]
+    assert releases[0].to_dict() == releases[1].to_dict()
+    draws = [m.draw(release, 300, SeededBits(2)) for m, release in zip((plain, blocked), releases, strict=True)]
+    assert np.array_equal(draws[0][0], draws[1][0]) and np.array_equal(draws[0][1], draws[1][1])
+
+
+@pytest.mark.parametrize(
+    ("blocks", "cost"),
+    [
+        ((Block("value", 1),), 4),
+        ((Block("binary", 1),), 4),
+        ((Block("one-hot", 3),), 8),
+        ((Block("one-hot", 40),), 8),
+        ((Block("nullable", 2),), 7),
+        (ALL_KINDS, 8 + 4 + 7 + 4 + 8),
+    ],
+)
+def test_noise_of_the_first_release_counts_blocks(blocks: tuple[Block, ...], cost: int) -> None:
+    width = sum(block.width for block in blocks)
+    mechanism = PrivateMoments(2.0, 1e-6, width, 3, 500, blocks)
+    noise = mechanism.parameters()
+    expected = 2**15 * math.sqrt(cost) / mechanism.first_mu
+    assert expected <= noise["sums_noise"] <= expected * (1 + 1e-8)
+    assert noise["squares_noise"] == pytest.approx(expected * 2**15 / math.sqrt(2), rel=1e-8)
+    assert noise["class_sums_noise"] == pytest.approx(2 * mechanism.radius / mechanism.second_mu, rel=1e-8)
+
+
+def test_the_radius_counts_a_one_hot_block_once() -> None:
+    narrow, wide = (PrivateMoments(1.0, 1e-5, k, 2, 20, (Block("one-hot", k),)) for k in (3, 30))
+    assert narrow.radius == wide.radius == PrivateMoments(1.0, 1e-5, 1, 2, 20).radius
+
+
+def test_standardised_blocks_have_their_expected_squared_norms() -> None:
+    """Little noise, and a radius that cuts no row, so that the mean squared norms show."""
+    random = np.random.default_rng(5)
+    lattice, labels = mixed_table(ALL_KINDS, 4000, 2, random)
+    mechanism = PrivateMoments(50.0, 1e-3, lattice.shape[1], 2, 4000, ALL_KINDS)
+    how = mechanism.release(lattice, labels, SeededBits(1)).standardization
+    uncut = Standardization(how.centre, how.factor, how.unit, 100 * how.radius)
+    squared = np.mean((standardize(lattice, uncut) / how.unit) ** 2, axis=0)
+    ends = np.cumsum([block.width for block in ALL_KINDS])
+    seen = np.add.reduceat(squared, ends - [block.width for block in ALL_KINDS])
+    np.testing.assert_allclose(seen, [block.weight for block in ALL_KINDS], rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "width", "match"),
+    [
+        ("one-hot", 2, "at least 3"),
+        ("binary", 2, "has width 1"),
+        ("value", 0, "has width 1"),
+        ("nullable", 1, "has width 2"),
+        ("ordinal", 1, "kind must be"),
+        ("one-hot", 3.0, "whole number"),
+        ("value", True, "whole number"),
+    ],
+)
+def test_blocks_are_refused(kind: Any, width: Any, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        Block(kind, width)
+
+
+def test_blocks_have_the_width_of_a_row() -> None:
+    with pytest.raises(ValueError, match="blocks must have 5"):
+        PrivateMoments(1.0, 1e-5, 5, 2, 10, (Block("one-hot", 4),))
+    with pytest.raises(ValueError, match="of type Block"):
+        PrivateMoments(1.0, 1e-5, 1, 2, 10, ("value",))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("row", "number"),
+    [
+        ([0, 0, 0, 0, 5, 0, 7, 0, 0, 0, 65536], 0),
+        ([65536, 65536, 0, 0, 5, 0, 7, 0, 0, 0, 65536], 0),
+        ([0, 40961, 0, 0, 5, 0, 7, 0, 0, 0, 65536], 0),
+        ([65536, 0, 0, 0, 5, 40961, 7, 0, 0, 0, 65536], 2),
+        ([65536, 0, 0, 0, 5, 65536, 40961, 0, 0, 0, 65536], 2),
+        ([65536, 0, 0, 0, 5, 0, 7, 40961, 0, 0, 65536], 3),
+        ([65536, 0, 0, 0, 5, 0, 7, 0, 0, 40961, 65536], 4),
+    ],
+)
+def test_rows_that_break_a_block_are_refused_without_naming_a_cell(row: list[int], number: int) -> None:
+    lattice, labels = mixed_table(ALL_KINDS, 10, 2, np.random.default_rng(0))
+    mechanism = PrivateMoments(1.0, 1e-5, 11, 2, 10, ALL_KINDS)
+    mechanism.release(lattice, labels, SeededBits(1))
+    lattice[7] = row
+    with pytest.raises(ValueError, match=rf"rule of blocks \[{number}\]$") as caught:
+        mechanism.release(lattice, labels, SeededBits(1))
+    assert "40961" not in str(caught.value)
+
+
+@pytest.mark.parametrize("n", [1, 3, 60, 3000])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0])
+@pytest.mark.parametrize("kind", ["constant", "mixed", "all missing"])
+def test_drawing_mixed_rows_never_fails(n: int, epsilon: float, kind: str) -> None:
+    lattice, labels = mixed_table(ALL_KINDS, n, 3, np.random.default_rng(n))
+    if kind == "constant":
+        lattice = np.repeat(lattice[:1], n, axis=0)
+    elif kind == "all missing":
+        lattice[:, 5:7] = LATTICE_STEPS, MIDDLE
+    mechanism = PrivateMoments(epsilon, 1e-5, 11, 3, n, ALL_KINDS)
+    release = mechanism.release(lattice, labels, SeededBits(4))
+    drawn, drawn_labels = mechanism.draw(release, n, SeededBits(5))
+    assert keeps_its_blocks(drawn, ALL_KINDS) and drawn_labels.shape == (n,)
+    model = fit_model(release, mechanism.layout)
+    assert np.all(np.isfinite(model.means)) and np.all(np.isfinite(model.roots))
+    assert np.all(model.frequencies >= 0) and np.all(model.frequencies <= 1)
+    np.testing.assert_allclose(model.frequencies[:, :4].sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("n", [4000, 150_000])
+def test_mixed_moments_are_met_where_the_noise_is_small(n: int) -> None:
+    """150000 rows are drawn in blocks, 4000 at once."""
+    lattice, labels = mixed_table(ALL_KINDS, n, 2, np.random.default_rng(3))
+    mechanism = PrivateMoments(50.0, 1e-3, 11, 2, n, ALL_KINDS)
+    drawn, drawn_labels = mechanism.draw(mechanism.release(lattice, labels, SeededBits(1)), n, SeededBits(2))
+    assert keeps_its_blocks(drawn[:2000], ALL_KINDS)
+    for label in (0, 1):
+        real, made = lattice[labels == label] / LATTICE_STEPS, drawn[drawn_labels == label] / LATTICE_STEPS
+        np.testing.assert_allclose(made.mean(axis=0), real.mean(axis=0), atol=0.03)
+        np.testing.assert_allclose(made.std(axis=0), real.std(axis=0), rtol=0.15, atol=0.03)
+
+
+def test_categories_come_as_often_as_the_release_says() -> None:
+    lattice, labels = mixed_table(ALL_KINDS, 2000, 2, np.random.default_rng(3))
+    mechanism = PrivateMoments(1.0, 1e-5, 11, 2, 2000, ALL_KINDS)
+    release = mechanism.release(lattice, labels, SeededBits(1))
+    model = fit_model(release, mechanism.layout)
+    drawn, drawn_labels = mechanism.draw(release, 2000, SeededBits(2))
+    for label in (0, 1):
+        own = drawn[drawn_labels == label]
+        for columns in (slice(0, 4), slice(5, 6), slice(7, 8), slice(8, 11)):
+            seen = np.count_nonzero(own[:, columns] == LATTICE_STEPS, axis=0)
+            assert np.all(np.abs(seen - len(own) * model.frequencies[label, columns]) <= 4)
+
+
+def test_mixed_columns_keep_their_correlation_where_the_noise_is_small() -> None:
+    random = np.random.default_rng(1)
+    n, blocks = 20_000, (Block("one-hot", 3), Block("value", 1))
+    chosen = random.integers(0, 3, n)
+    value = np.clip(0.3 + 0.2 * chosen + 0.1 * random.standard_normal(n), 0, 1)
+    lattice = np.hstack([np.eye(3)[chosen], value[:, None]]) * LATTICE_STEPS
+    mechanism = PrivateMoments(50.0, 1e-3, 4, 1, n, blocks)
+    release = mechanism.release(np.rint(lattice).astype(np.int64), np.zeros(n, dtype=np.int64), SeededBits(1))
+    drawn, _ = mechanism.draw(release, n, SeededBits(2))
+    means = [drawn[drawn[:, k] == LATTICE_STEPS, 3].mean() / LATTICE_STEPS for k in range(3)]
+    assert means[0] + 0.1 < means[1] < means[2] - 0.1
+
+
+def test_calibrated_scores_give_back_correlations_that_categories_lose() -> None:
+    blocks = (Block("binary", 1), Block("value", 1), Block("one-hot", 3))
+    layout = layout_of(blocks, 5)
+    wanted = np.eye(5)
+    wanted[0, 1] = wanted[1, 0] = 0.5
+    wanted[1, 2:] = wanted[2:, 1] = 0.5, -0.4, -0.1
+    frequencies = np.array([0.2, 0.0, 0.5, 0.3, 0.2])
+    how = Standardization(np.zeros(5, dtype=np.int64), np.full(5, 2**21), 2**10, 2**12)
+    normal, root = np.random.default_rng(4).standard_normal((20_000, 5)), np.linalg.cholesky(wanted).astype(np.float64)
+    errors = []
+    for part in (root, calibrated_root(root, normal, frequencies, np.zeros(5), how, layout)):
+        scores = normal @ part.T
+        cells = scores * how.scale
+        to_blocks(cells, scores, frequencies, layout)
+        errors.append(np.abs(np.corrcoef(cells, rowvar=False) - wanted)[1, [0, 2, 3, 4]].max())
+    assert errors[0] > 0.09 and errors[1] < 0.05
+
+
+def test_categories_and_thresholds_meet_frequencies() -> None:
+    random = np.random.default_rng(2)
+    scores = random.standard_normal((5000, 6)) * [1.0, 0.1, 3.0, 1.0, 1.0, 0.0]
+    wanted = np.array([0.5, 0.3, 0.15, 0.049, 0.001, 0.0])
+    seen = np.bincount(categories(scores, wanted), minlength=6)
+    assert np.all(np.abs(seen - 5000 * wanted) <= 6) and seen[5] == 0
+    assert [np.count_nonzero(highest(scores[:, 0], share)) for share in (0.0, 0.1234, 1.0)] == [0, 617, 5000]
+    np.testing.assert_allclose(simplex(np.array([[0.2, 0.3, 0.5], [2.0, 0.1, -1.0], [0.6, 0.6, 0.0]])), [
+        [0.2, 0.3, 0.5],
+        [1.0, 0.0, 0.0],
+        [0.5, 0.5, 0.0],
+    ])  # fmt: skip
+
+
+def test_blocks_that_tell_classes_apart_are_trusted_more() -> None:
+    layout = layout_of((Block("value", 1),) * 20, 20)
+    apart = np.random.default_rng(0).standard_normal((2, 20)) * 0.1
+    apart[:, 3] = 0.8, -0.8
+    factors = block_factors(apart, np.full(2, 0.01), np.ones(20), layout)
+    assert np.all(factors[:, 3] > 0.9) and np.all(np.delete(factors, 3, axis=1) < 0.75)
+    assert np.all(block_factors(apart, np.full(2, 10.0), np.ones(20), layout) < 0.1)
+
+
+def test_plan_figures_of_mixed_rows_are_public_and_by_block() -> None:
+    mechanism = PrivateMoments(1.0, 1e-5, 11, 2, 800, ALL_KINDS)
+    assert {name: mechanism.parameters()[f"{name}_blocks"] for name in ("value", "binary", "one_hot", "nullable")} == {
+        "value": 1,
+        "binary": 1,
+        "one_hot": 2,
+        "nullable": 1,
+    }
+    noise = mechanism.expected_noise(0.2)
+    assert [(block.kind, block.width) for block in noise.blocks] == [(block.kind, block.width) for block in ALL_KINDS]
+    one_hot, value, nullable, binary, smaller = noise.blocks
+    assert value.class_mean == noise.class_mean and value.class_signal_to_noise == noise.class_signal_to_noise
+    assert binary.class_mean == pytest.approx(2.5 * value.class_mean)
+    # Four categories of frequency 1/4: deviation sqrt(3)/4; standardised they have variance 1/4 and noise sqrt(3)/2.
+    assert one_hot.class_signal_to_noise == pytest.approx(value.class_signal_to_noise / math.sqrt(3))
+    assert one_hot.class_mean == pytest.approx(math.sqrt(3) / 4 / one_hot.class_signal_to_noise)
+    assert smaller.class_signal_to_noise > one_hot.class_signal_to_noise
+    assert nullable.class_mean == value.class_mean

@@ -256,7 +256,7 @@ def test_missing_values_are_not_computed_and_never_zero() -> None:
         "no ROC curve",
         "no classifier was evaluated",
         "fewer than two columns vary in both tables",
-        "no feature columns",
+        "no feature whose values have an order",
         "not computed, the rows were not known",
         "no shard was smoothed",
         "no expectation was checked",

@@ -10,11 +10,41 @@ from numpy.typing import NDArray
 
 from tasks.noise.bits import BitSource
 from tasks.noise.lattice_gaussian import LatticeGaussian
+from tasks.noise.moments.blocks import Block, Layout
 from tasks.noise.moments.released import HALF_RANGE
 
-__all__ = ["MomentsNoise", "noise_laws", "symmetric_noise"]
+__all__ = ["BlockNoise", "MomentsNoise", "moments_noise", "noise_laws", "symmetric_noise"]
 
 _MARGIN = 1.0 + 2.0**-30  # on every standard deviation, for the float operations that lead to it
+
+
+@dataclass(frozen=True)
+class BlockNoise:
+    """What the noise will do to the columns of one block.
+
+    Attributes
+    ----------
+    kind : str
+    width : int
+    column_mean : float
+        Standard deviation of the noise on a column's mean in the first release, in scaled units; for a category or a
+        flag, of its frequency.
+    class_mean : float
+        The same for the mean within a class of mean size, in the second release.
+    class_signal_to_noise : float
+        A column's standard deviation over `class_mean`.
+
+    Notes
+    -----
+    A value has the deviation that the plan assumes, a binary column 1/2, and the k categories of a one-hot block
+    are equally frequent; for a nullable block the figures are the value's.
+    """
+
+    kind: str
+    width: int
+    column_mean: float
+    class_mean: float
+    class_signal_to_noise: float
 
 
 @dataclass(frozen=True)
@@ -35,7 +65,9 @@ class MomentsNoise:
         A standardised column's variance over the largest eigenvalue of the noise in the covariance matrix: above 1 some
         correlations can be seen, above 10 most.
     class_signal_to_noise : float
-        Standard deviation of a column over the noise of its mean within a class.
+        Standard deviation of a value over the noise of its mean within a class.
+    blocks : tuple of BlockNoise
+        Figures for each block of a mixed row; empty where no blocks were given.
     """
 
     column_mean: float
@@ -44,11 +76,12 @@ class MomentsNoise:
     column_deviation: float
     signal_to_noise: float
     class_signal_to_noise: float
+    blocks: tuple[BlockNoise, ...] = ()
 
 
-def noise_laws(n_features: int, radius: int, first_mu: float, second_mu: float) -> dict[str, LatticeGaussian]:
+def noise_laws(first_cost: int, radius: int, first_mu: float, second_mu: float) -> dict[str, LatticeGaussian]:
     """The six laws as `PrivateMoments` derives them, by the statistic that each is for."""
-    first = 2.0 * HALF_RANGE * math.sqrt(n_features) / first_mu
+    first = HALF_RANGE * math.sqrt(first_cost) / first_mu
     second = math.sqrt(8.0) * radius**2 / second_mu
     deviations = {
         "sums": first,
@@ -72,3 +105,51 @@ def symmetric_noise(
     noise[:, rows, columns] = laws["above_diagonal"].sample((n_blocks, rows.size), bits=bits)
     noise[:, columns, rows] = noise[:, rows, columns]
     return noise
+
+
+def moments_noise(
+    laws: dict[str, LatticeGaussian],
+    layout: Layout,
+    *,
+    n_rows: int,
+    n_classes: int,
+    per_class: bool,
+    unit: int,
+    column_deviation: float,
+    by_block: bool,
+) -> MomentsNoise:
+    """The plan's figures, as `MomentsNoise` describes them."""
+    column_mean = laws["sums"].standard_deviation / (n_rows * 2 * HALF_RANGE)
+    class_mean = laws["class_sums"].standard_deviation / (n_rows / n_classes * unit)
+    parts = n_classes if per_class else 1
+    covariance = laws["above_diagonal"].standard_deviation * math.sqrt(parts) / (n_rows * unit**2)
+    return MomentsNoise(
+        column_mean=column_mean,
+        class_mean=class_mean * column_deviation,
+        covariance=covariance * column_deviation**2,
+        column_deviation=column_deviation,
+        signal_to_noise=1.0 / (2.0 * math.sqrt(layout.dimension) * covariance),
+        class_signal_to_noise=1.0 / class_mean,
+        blocks=tuple(_block_noise(block, column_mean, class_mean, column_deviation) for block in layout.blocks)
+        if by_block
+        else (),
+    )
+
+
+def _block_noise(block: Block, column_mean: float, class_mean: float, column_deviation: float) -> BlockNoise:
+    """Of one block, from the noise on a standardised column's mean within a class."""
+    deviation = {"binary": 0.5}.get(block.kind, column_deviation)
+    standardised = 1.0
+    if block.kind == "one-hot":
+        # Noise along (1, ..., 1) is taken out, and the block's variances add up to its weight.
+        share = 1.0 - 1.0 / block.width
+        class_mean *= math.sqrt(share)
+        deviation = math.sqrt(share / block.width)
+        standardised = math.sqrt(block.weight / block.width)
+    return BlockNoise(
+        kind=block.kind,
+        width=block.width,
+        column_mean=column_mean,
+        class_mean=class_mean * deviation / standardised,
+        class_signal_to_noise=standardised / class_mean,
+    )

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.noise.bits import BitSource, draw_words
+from tasks.noise.moments.blocks import Layout, layout_of
+from tasks.noise.moments.categories import calibrated_root, to_blocks
 from tasks.noise.moments.model import MomentsModel
 from tasks.noise.moments.released import HALF_RANGE, Standardization
 
@@ -18,7 +20,9 @@ _BLOCK_CELLS = 2**20
 _MATCH_CELLS = 2**22  # larger classes fit their moments well enough without matching
 
 
-def draw_rows(model: MomentsModel, how: Standardization, n_rows: int, bits: BitSource) -> tuple[IntArray, IntArray]:
+def draw_rows(
+    model: MomentsModel, how: Standardization, n_rows: int, bits: BitSource, layout: Layout | None = None
+) -> tuple[IntArray, IntArray]:
     """Draw `n_rows` rows in random order: cells in [0, 2^16], and labels.
 
     Notes
@@ -30,6 +34,7 @@ def draw_rows(model: MomentsModel, how: Standardization, n_rows: int, bits: BitS
     seed = [int(word) for word in draw_words(bits, 4)]
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
     p = model.means.shape[1]
+    layout = layout or layout_of(None, p)
     sizes = _whole_sizes(model.shares, n_rows)
     lattice = np.empty((n_rows, p), dtype=np.int64)
     labels = np.empty(n_rows, dtype=np.int64)
@@ -43,7 +48,12 @@ def draw_rows(model: MomentsModel, how: Standardization, n_rows: int, bits: BitS
             normal = random.standard_normal((min(step, size - first), p))
             if matched:
                 normal = _match(normal)
-            cells = how.centre + (model.means[label] + normal @ root.T) * how.scale
+            if first == 0 and not layout.numeric:
+                root = calibrated_root(root, normal, model.frequencies[label], model.means[label], how, layout)
+            scores = normal @ root.T
+            cells = how.centre + (model.means[label] + scores) * how.scale
+            if not layout.numeric:
+                to_blocks(cells, scores, model.frequencies[label], layout)
             rounded = np.floor(np.clip(cells, -HALF_RANGE, HALF_RANGE) + 0.5).astype(np.int64) + HALF_RANGE
             rows = place[start + first : start + first + len(normal)]
             lattice[rows], labels[rows] = rounded, label
