@@ -17,7 +17,7 @@ from tasks.columns.layout import layout_of
 from tasks.decode import decode
 from tasks.encode import choose_members, encode
 from tasks.evaluate import attack, train, training_sets, utility
-from tasks.fabricate import fabricate, paper_thresholds
+from tasks.fabricate import components_of, fabricate, paper_thresholds
 from tasks.files import sha256_file
 from tasks.ingest import ingest
 from tasks.ledger import Ledger
@@ -119,10 +119,11 @@ def _make_candidate(
 
         # released side
         sharded = shard(noise_added, spec.fabrication.shard_rows)
+        components = components_of(spec)
         thresholds = None
         if spec.fabrication.stop == "paper":
-            thresholds = paper_thresholds(encoded.members, sharded, spec.fabrication.components)
-        fabricated = fabricate(sharded, spec.fabrication, thresholds)
+            thresholds = paper_thresholds(encoded.members, sharded, components)
+        fabricated = fabricate(sharded, spec.fabrication.stop, components, thresholds)
         released = decode(fabricated, noise_added, source.frame.loc[members, list(spec.table.public)], spec.table)
         validate_release(released.frame, spec.table)
         manifest = stage(staging, spec, released, mechanism, noise_added, fabricated, entry)

@@ -156,8 +156,9 @@ StopRule = Steps | Relative | Literal["paper"]
 class Fabrication(Model):
     """How noise-added data become fabricated data."""
 
-    components: StrictInt = Field(default=20, ge=1)
-    """Dimension n of the kernel affine hull machines; capped by columns, rows and rank."""
+    components: StrictInt | None = Field(default=None, ge=1)
+    """Dimension n of the kernel affine hull machines; capped by encoded columns, rows and rank. Left out: 20 with noise
+    on cells, which few components smooth away; all with private moments, whose rows have none to be smoothed away."""
     stop: StopRule = Steps(steps=5)
     shard_rows: StrictInt = Field(default=1000, ge=10, le=5000)
     """Target number of rows a shard; the cost of a step is cubic in it."""

@@ -20,6 +20,7 @@ from schemas.table import TableSchema
 from tasks.accounting.lattice import SPACING
 from tasks.columns.values import level_codes, to_comparable
 from tasks.encode import EncodedSource, encode_features, encode_labels
+from tasks.fabricate import DEFAULT_COMPONENTS
 from tasks.step import step
 from tasks.tables import FloatArray, IntArray, NoiseAddedTable
 
@@ -93,7 +94,7 @@ def train(sets: TrainingSets, encoded: EncodedSource, spec: ReleaseSpec, notes: 
             encoded.controls.scaled,
             encoded.controls.labels,
             spec.evaluation.classifiers,
-            n_components=spec.fabrication.components,
+            n_components=spec.fabrication.components or DEFAULT_COMPONENTS,
             notes=notes,
         )
 
@@ -105,10 +106,11 @@ def attack(sets: TrainingSets, encoded: EncodedSource, spec: ReleaseSpec) -> Mem
     from tasks.kahm import KAHMClassifier
 
     members, controls = sets.features["real"], encoded.controls.scaled
+    n_components = spec.fabrication.components or DEFAULT_COMPONENTS
     attacks = []
     with threadpool_limits(1):
         for kind, features in sets.features.items():
-            classifier = KAHMClassifier(spec.fabrication.components).fit(features, sets.labels[kind])
+            classifier = KAHMClassifier(n_components).fit(features, sets.labels[kind])
             attacks.append(
                 membership_attack(
                     classifier.distances(members).min(axis=1),

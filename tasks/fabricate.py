@@ -6,25 +6,36 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from schemas.spec import Fabrication, Relative, Steps
+from schemas.spec import Relative, ReleaseSpec, Steps, StopRule
+from tasks.columns.layout import layout_of
 from tasks.kahm import FabricationResult, KernelAffineHullMachine, StopRuleNotReached
 from tasks.kahm import fabricate as fabricate_shard
 from tasks.step import advanced, step
 from tasks.tables import ConfidentialTable, FabricatedTable, FloatArray, ShardedTable
 
 TITLE = "Fabricate"
+DEFAULT_COMPONENTS = 20
+
+
+def components_of(spec: ReleaseSpec) -> int:
+    """The dimension that shards are smoothed with: the spec's, or the default of its mechanism."""
+    if spec.fabrication.components is not None:
+        return spec.fabrication.components
+    return layout_of(spec.table).width if spec.privacy.mechanism == "private-moments" else DEFAULT_COMPONENTS
 
 
 @step(TITLE)
 def fabricate(
-    sharded: ShardedTable, fabrication: Fabrication, uncovered_thresholds: list[float] | None = None
+    sharded: ShardedTable, stop: StopRule, components: int, uncovered_thresholds: list[float] | None = None
 ) -> FabricatedTable:
     """Fabricated data from sharded noise-added data.
 
     Parameters
     ----------
     sharded : ShardedTable
-    fabrication : Fabrication
+    stop : StopRule
+    components : int
+        Dimension n of the machines.
     uncovered_thresholds : list of float, default=None
         The paper's threshold of each shard, from `paper_thresholds`; only for `stop: paper`, and not covered by the
         guarantee.
@@ -41,11 +52,10 @@ def fabricate(
     def one_shard(number: int) -> tuple[FabricationResult, bool]:
         rows = scaled[rows_of[number]]
         try:
-            return _fabricate_shard(
-                rows, fabrication, None if uncovered_thresholds is None else uncovered_thresholds[number]
-            ), True
+            threshold = None if uncovered_thresholds is None else uncovered_thresholds[number]
+            return _fabricate_shard(rows, stop, components, threshold), True
         except StopRuleNotReached as outcome:
-            return fabricate_shard(rows, fabrication.components, steps=len(outcome.errors)), False
+            return fabricate_shard(rows, components, steps=len(outcome.errors)), False
 
     results: dict[int, tuple[FabricationResult, bool]] = {}
     with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -59,20 +69,21 @@ def fabricate(
     return FabricatedTable(
         scaled=data,
         labels=sharded.rows.labels,
+        components=components,
         steps=[results[number][0].steps for number in range(len(rows_of))],
         shards_unsettled=sum(not settled for _, settled in results.values()),
         first_errors=[float(results[number][0].errors[0]) for number in range(len(rows_of))],
     )
 
 
-def _fabricate_shard(rows: FloatArray, fabrication: Fabrication, threshold: float | None) -> FabricationResult:
-    match fabrication.stop:
+def _fabricate_shard(rows: FloatArray, stop: StopRule, components: int, threshold: float | None) -> FabricationResult:
+    match stop:
         case Steps(steps=steps):
-            return fabricate_shard(rows, fabrication.components, steps=steps)
+            return fabricate_shard(rows, components, steps=steps)
         case Relative(relative=relative):
-            return fabricate_shard(rows, fabrication.components, relative=relative)
+            return fabricate_shard(rows, components, relative=relative)
         case _:
-            return fabricate_shard(rows, fabrication.components, threshold=threshold)
+            return fabricate_shard(rows, components, threshold=threshold)
 
 
 @step("Paper's stop rule (not covered by the guarantee)")

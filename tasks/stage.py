@@ -134,7 +134,7 @@ def released_columns(table: TableSchema) -> list[ReleasedColumn]:
 def fabrication_record(spec: ReleaseSpec, fabricated: FabricatedTable, released: ReleasedTable) -> FabricationRecord:
     """How the data were fabricated, for manifest and report."""
     return FabricationRecord(
-        components=spec.fabrication.components,
+        components=fabricated.components,
         stop=spec.fabrication.model_dump(mode="json")["stop"],
         shard_rows=spec.fabrication.shard_rows,
         shards=len(fabricated.steps),

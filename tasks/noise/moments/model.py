@@ -47,15 +47,15 @@ class MomentsModel:
 def fit_model(release: MomentsRelease, layout: Layout | None = None) -> MomentsModel:
     """The normal laws that released moments describe, with the known noise taken out as far as it can be.
 
-    Class means are shrunk to the grand mean by their known noise.  The covariance within classes is that of all rows
-    less that between the classes; its departure from a multiple of the columns' total variances has its eigenvalues
-    shrunk as those of a low-rank matrix in symmetric Gaussian noise (Benaych-Georges and Nadakuditi 2011: the bulk ends
-    at 2 sqrt(p) times the noise, and a true eigenvalue e shows at e + p noise^2 / e).  The scale of the diagonal is
-    known from the first release.  Covariances by class, where they were released, depart from the common one likewise.
+    Class means are shrunk to the grand mean by their known noise, block by block (`block_factors`).  The covariance
+    within classes is that of all rows less that between the classes; its departure from a multiple of the columns'
+    total variances has its eigenvalues shrunk as those of a low-rank matrix in symmetric Gaussian noise
+    (Benaych-Georges and Nadakuditi 2011: the bulk ends at 2 sqrt(p) times the noise, and a true eigenvalue e shows at
+    e + p noise^2 / e).  The scale of the diagonal is known from the first release.  Covariances by class, where they
+    were released, depart from the common one likewise.
 
     In mixed rows the total variances differ and are known from the frequencies; the noise along (1, ..., 1) of a
-    one-hot block, where rows do not differ, is taken out; class means are shrunk block by block (`block_factors`) and
-    become frequencies on the simplex.
+    one-hot block, where rows do not differ, is taken out; class means become frequencies on the simplex.
     """
     n, how = release.n_rows, release.standardization
     unit = float(how.unit)
@@ -74,12 +74,8 @@ def fit_model(release: MomentsRelease, layout: Layout | None = None) -> MomentsM
     grand = sums.sum(axis=0) / n
     grand *= _kept_of_origin(grand, (sums_noise / n) ** 2 * n_classes, totals, layout)
     apart = sums / counts[:, None] - sums.sum(axis=0) / n
-    if layout.numeric:
-        noises = (sums_noise / counts) ** 2
-        kept = np.stack([_kept_of_origin(row, m, totals, layout) for row, m in zip(apart, noises, strict=True)])
-    else:
-        noises = sums_noise**2 * ((1.0 / counts - 1.0 / n) ** 2 + (n_classes - 1) / n**2)
-        kept = block_factors(apart, noises, totals, layout)
+    noises = sums_noise**2 * ((1.0 / counts - 1.0 / n) ** 2 + (n_classes - 1) / n**2)
+    kept = block_factors(apart, noises, totals, layout)
     # No class mean lies outside the ball that its rows lie in.
     means = _into_ball(grand + kept * apart, how.radius / unit)
     moments = _projected(_projected(release.second_moments / unit**2, layout).swapaxes(1, 2), layout)
