@@ -20,8 +20,9 @@ from tasks.accounting import CellNoise, Mechanism, Moments, Part
 from tasks.accounting.groups import CategoryResponse
 from tasks.accounting.lattice import SPACING
 
-USELESS_BELOW = 0.5
-"""Signal-to-noise below which classifiers trained on a release were no better than the largest class (README)."""
+USELESS_BELOW, DOUBTFUL_BELOW = 0.15, 1.0
+"""Signal-to-noise below which classifiers trained on a release were hardly ever, and not always, better than the
+largest class (benchmark tables, README)."""
 
 _SIGNAL = 0.1  # of the range or of the frequency, by which two classes are taken to differ
 _DEVIATION = 0.2  # of a column within a class, in scaled units; a uniform one has 0.29

@@ -7,7 +7,7 @@ from schemas.plan import Plan
 from schemas.spec import ReleaseSpec
 from tasks.accounting import Mechanism, mechanism_of
 from tasks.columns.layout import layout_of
-from tasks.foresee import USELESS_BELOW, planned_columns, table_signal_to_noise
+from tasks.foresee import DOUBTFUL_BELOW, USELESS_BELOW, planned_columns, table_signal_to_noise
 from tasks.ledger import Ledger
 from tasks.read_spec import spec_sha256
 
@@ -41,9 +41,10 @@ def make_plan(spec: ReleaseSpec, ledger: Ledger) -> Plan:
             f"the noise on a cell is typically {record.expected_magnitude:.3g} times its column's whole range; little "
             "of the data will be left"
         )
-    if ratio is not None and ratio < USELESS_BELOW:
+    if ratio is not None and ratio < DOUBTFUL_BELOW:
+        how = "are hardly ever" if ratio < USELESS_BELOW else "are often not"
         warnings.append(
-            f"the expected signal-to-noise is {ratio:.2g}: classifiers trained on such releases were no better than "
+            f"the expected signal-to-noise is {ratio:.2g}: classifiers trained on such releases {how} better than "
             "always answering the largest class; use a larger epsilon, more rows, fewer columns, or another mechanism"
         )
     if spec.uncovered and not spec.privacy.allow_uncovered:
