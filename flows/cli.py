@@ -1,6 +1,7 @@
 """The command line `fabrica`. It imports neither Prefect nor Great Expectations before a command needs them."""
 
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from flows.command import AsJson, Debug, errors_shown
 from flows.ledger_commands import ledger_app
 from flows.schema_commands import schema_app
 from flows.terminal import Terminal
+from schemas.errors import RequestRefused
 
 app = typer.Typer(
     help="Differentially private fabricated data releases, each with an audit.",
@@ -97,6 +99,8 @@ def report(folder: ReleaseFolder, as_json: AsJson = False, debug: Debug = False)
         from tasks.write_report import render_report, write_index
 
         resolved = folder.resolve()
+        if not (resolved / "manifest.json").is_file():
+            raise RequestRefused(f"{folder}: is not a release folder (it has no manifest.json)")
         workspace = Workspace.find(resolved)
         page = render_report(workspace.report(resolved.parent.name, resolved.name))
         write_index(workspace.reports)
@@ -120,6 +124,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         code = app(standalone_mode=False)
+    except BrokenPipeError:  # whoever reads has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
     except typer.Abort:
         print("fabrica: interrupted", file=sys.stderr)
         code = 130

@@ -26,7 +26,7 @@ def errors_shown(*, as_json: bool, debug: bool) -> Iterator[None]:
         if debug:
             traceback.print_exception(first_cause(error))
         _fail(type(error).__name__, str(error), error.exit_code, as_json=as_json)
-    except (typer.Exit, typer.Abort):
+    except (typer.Exit, typer.Abort, BrokenPipeError):
         raise
     except KeyboardInterrupt:
         _fail("Interrupted", "interrupted", 130, as_json=as_json)

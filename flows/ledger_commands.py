@@ -103,7 +103,10 @@ def set_budget(
         if not ledger.entries(dataset):
             raise RequestRefused(f"the ledger at {ledger.name} knows no data set {dataset}; its first release sets it")
         entry = ledger.set_budget(dataset, budget, reason)
-        text = f"data set {dataset}: budget is now epsilon {epsilon:g}, delta {delta:g} (entry {entry.sequence})"
+        text = (
+            f"data set {dataset}: budget is now epsilon {epsilon:g}, delta {delta:g} (entry {entry.sequence}); its "
+            "specs must say the same from now on"
+        )
         print(entry.model_dump_json() if as_json else text)
 
 
@@ -129,6 +132,8 @@ def void(
             raise request_refused(error) from None
         workspace, ledger = _workspace(), _ledger()
         with workspace.locked(dataset, release_id):
+            if ledger.is_published(dataset, release_id):
+                raise RequestRefused(f"release {dataset}/{release_id} is published; its charge stays")
             Staging(workspace, dataset, release_id).require_no_noise_kept()
             entry = ledger.void(dataset, release_id, reason)
             Staging(workspace, dataset, release_id).discard()

@@ -17,7 +17,7 @@ from tasks.columns.layout import layout_of
 from tasks.decode import decode
 from tasks.encode import choose_members, encode
 from tasks.evaluate import attack, train, training_sets, utility
-from tasks.fabricate import components_of, fabricate, paper_thresholds
+from tasks.fabricate import fabricate, paper_thresholds, settled
 from tasks.files import sha256_file
 from tasks.ingest import ingest
 from tasks.ledger import Ledger
@@ -27,6 +27,7 @@ from tasks.plan import refuse_contradiction
 from tasks.publish import publish as publish_candidate
 from tasks.read_spec import read_spec
 from tasks.reserve import refuse_uncovered, reserve
+from tasks.restore import restore
 from tasks.shard import shard
 from tasks.stage import stage
 from tasks.staging import Staging, binding, candidate_digest
@@ -119,11 +120,13 @@ def _make_candidate(
 
         # released side
         sharded = shard(noise_added, spec.fabrication.shard_rows)
-        components = components_of(spec)
+        fabrication = settled(spec)
         thresholds = None
         if spec.fabrication.stop == "paper":
-            thresholds = paper_thresholds(encoded.members, sharded, components)
-        fabricated = fabricate(sharded, spec.fabrication.stop, components, thresholds)
+            thresholds = paper_thresholds(encoded.members, sharded, fabrication.components or 1)
+        fabricated = fabricate(sharded, fabrication, thresholds)
+        if fabrication.marginals == "restored":
+            fabricated = restore(fabricated, noise_added, mechanism, spec.table)
         released = decode(fabricated, noise_added, source.frame.loc[members, list(spec.table.public)], spec.table)
         validate_release(released.frame, spec.table)
         manifest = stage(staging, spec, released, mechanism, noise_added, fabricated, entry)

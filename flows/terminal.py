@@ -12,7 +12,7 @@ from schemas.ledger import Balance, LedgerEntry
 from schemas.plan import Plan
 from schemas.release import Publication
 
-_MOST_COLUMNS_SHOWN = 12
+_MOST_COLUMNS_SHOWN = 40
 
 
 class Terminal:
@@ -78,10 +78,13 @@ class Terminal:
         """Paths and guarantee of a published release."""
         element, record = outcome.guarantee.element, outcome.guarantee.record
         lines = [f"release    {outcome.release}", f"report     {outcome.report}"]
-        lines.append(
-            f"guarantee  {element.sentence()}; at record level epsilon = {record.epsilon:.6g}, delta = "
-            f"{record.delta:.3g} by {record.proof}"
-        )
+        if element.labels == "covered":
+            lines.append(f"guarantee  {record.sentence()}, by {record.proof}")
+        else:
+            lines.append(
+                f"guarantee  {element.sentence()}; at record level epsilon = {record.epsilon:.6g}, delta = "
+                f"{record.delta:.3g} by {record.proof}"
+            )
         lines += [f"not covered by the guarantee: {what}" for what in outcome.uncovered]
         if self.quiet:
             lines = [str(outcome.release)]
@@ -103,17 +106,19 @@ class Terminal:
             self.out.print(
                 f"noise        typically {law.expected_magnitude:.3g} of its column's range in a cell, before smoothing"
             )
-        self.out.print(f"guarantee    {plan.guarantee.element.sentence()}", markup=False)
-        self.out.print(f"             {plan.guarantee.element.proof}", markup=False)
-        self.out.print(f"             {plan.guarantee.record.sentence()}", markup=False)
-        self.out.print(f"             {plan.guarantee.record.proof}", markup=False)
+        units = [plan.guarantee.element, plan.guarantee.record]
+        asked, other = units if plan.unit == "element" else reversed(units)
+        self.out.print(f"guarantee    {asked.sentence()}", markup=False)
+        self.out.print(f"             {asked.proof}", markup=False)
+        self.out.print(f"also         {other.sentence()}", markup=False)
+        self.out.print(f"             {other.proof}", markup=False)
         for what in plan.uncovered:
             self.out.print(f"not covered  {what}", markup=False)
         charge, balance = plan.guarantee.record, plan.balance
         self.out.print(
             f"budget       epsilon {balance.budget.epsilon:g}, delta {balance.budget.delta:g} at record level; left: "
             f"{balance.remaining_epsilon:.6g}, {balance.remaining_delta:.3g}; this release costs {charge.epsilon:.6g}, "
-            f"{charge.delta:.3g}; {plan.releases_left} such releases fit"
+            f"{charge.delta:.3g}; {plan.releases_left} such releases fit, since charges compose tightly"
         )
         if plan.rows_before_warning is not None:
             self.out.print(
@@ -123,12 +128,17 @@ class Terminal:
         self.show_rows(
             ["column", "type", "domain", "what the noise does to a cell", "signal to noise"],
             [
-                [c.name, c.type, c.domain, c.error, _ratio(c.signal_to_noise)]
+                [_shown(c.name), c.type, c.domain, c.error, _ratio(c.signal_to_noise)]
                 for c in plan.columns[:_MOST_COLUMNS_SHOWN]
             ],
         )
         if len(plan.columns) > _MOST_COLUMNS_SHOWN:
             self.out.print(f"and {len(plan.columns) - _MOST_COLUMNS_SHOWN} more columns (all of them with --json)")
+        for what, names in (("as they are", plan.public_columns), ("made up", plan.surrogate_columns)):
+            if names:
+                self.out.print(f"released {what}: {', '.join(map(_shown, names))}", markup=False)
+        if plan.dropped_columns:
+            self.out.print(f"left out: {', '.join(map(_shown, plan.dropped_columns))}", markup=False)
         if plan.signal_to_noise is None:
             self.out.print("usefulness   declare the public number of rows (table.rows) to see it foretold")
         else:
@@ -183,6 +193,11 @@ class Terminal:
         for row in [header, *rows]:
             line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             self.out.print(line.rstrip(), markup=False)
+
+
+def _shown(name: str) -> str:
+    """A name without what would move the cursor."""
+    return "".join(character if character.isprintable() else "?" for character in name)
 
 
 def _ratio(value: float | None) -> str:

@@ -117,10 +117,10 @@ class Utility(Model):
     columns: list[ColumnUtility]
     """Features whose values have an order."""
     categories: list[CategoryUtility] = Field(default_factory=list)
-    """Features whose values have none."""
+    """Features of categories, ordered ones included."""
     correlation_difference: float | None = Field(ge=0, le=2)
-    """Mean absolute difference of the pairwise correlations over encoded columns that vary in both; `null` if fewer
-    than two do. A category is encoded by an indicator for each possibility."""
+    """Mean absolute difference of the correlations over pairs of columns that vary in both; `null` for fewer than two.
+    A category counts by an indicator for each possibility, and the pair of indicators that differs most."""
     correlation_pairs: int
     """How many pairs of columns that mean is over."""
 

@@ -5,10 +5,11 @@ taken from the data would leak (design section 3, point 7).
 """
 
 import math
+import unicodedata
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Literal, Self
-from zoneinfo import available_timezones
+from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import (
     BeforeValidator,
@@ -31,6 +32,10 @@ DatetimeResolution = Literal["second", "minute", "hour", "day"]
 _LARGEST_BOUND = 1e100
 _SMALLEST_SPAN = 1e-100
 _MOST_CATEGORIES = 65_000
+_NO_PLACES = {"Factory", "localtime", "posixrules"}
+"""Names that Python lists beside the time zones; other tools do not know them, or they differ by machine."""
+_FIRST_IN_A_ZONE, _LAST_IN_A_ZONE = datetime(1, 1, 2), datetime(9999, 12, 31)
+"""Between these every offset from UTC leads to a year from 1 to 9999."""
 
 
 def _iso_date(value: Any) -> Any:
@@ -189,13 +194,24 @@ class DatetimeColumn(_BoundedColumn):
     @field_validator("timezone")
     @classmethod
     def _known_zone(cls, timezone: str | None) -> str | None:
-        if timezone is not None and timezone not in available_timezones():
+        if timezone is not None and (timezone not in available_timezones() or timezone in _NO_PLACES):
             raise ValueError("unknown time zone; use a name such as UTC or Europe/Vienna")
         return timezone
 
     @model_validator(mode="after")
     def _bounds_in_order(self) -> Self:
         _check_order(*self.bounds)
+        if self.bounds[1] - self.bounds[0] < timedelta(minutes=1):
+            raise ValueError("bounds must be at least a minute apart")
+        if self.timezone is None:
+            return self
+        zone = ZoneInfo(self.timezone)
+        for bound in self.bounds:
+            if not _FIRST_IN_A_ZONE <= bound < _LAST_IN_A_ZONE:
+                raise ValueError("with a timezone bounds must lie between 0001-01-02 and 9999-12-30")
+            there = bound.replace(tzinfo=zone)
+            if there.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != bound:
+                raise ValueError(f"clocks in {self.timezone} leave out {bound.isoformat()}; use another bound")
         return self
 
 
@@ -279,6 +295,11 @@ class DroppedColumn(_DeclaredColumn):
     nullable: bool = True
 
 
+def is_plain_text(text: str) -> bool:
+    """Whether a text can be written in UTF-8: no halves of surrogate pairs."""
+    return not any(unicodedata.category(character) == "Cs" for character in text)
+
+
 def _check_order(lower: Any, upper: Any) -> None:
     if not lower < upper:
         texts = [f"{bound:g}" if isinstance(bound, float) else str(bound) for bound in (lower, upper)]
@@ -301,6 +322,8 @@ def _check_categories(categories: list[str] | list[int], *, declared: list[str] 
         raise ValueError("`other` must be of the categories' kind, text or a whole number")
     if any(isinstance(category, str) and category != category.strip() for category in categories):
         raise ValueError("categories must not begin or end with spaces; spaces around cells are ignored")
+    if any(isinstance(category, str) and not is_plain_text(category) for category in categories):
+        raise ValueError("categories must not hold halves of characters (lone surrogates)")
     if any(category == "" for category in categories):
         raise ValueError("an empty category cannot be told from a missing value; use nullable: true")
     if any(isinstance(category, int) and abs(category) > 2**53 for category in categories):

@@ -18,6 +18,17 @@ TIGHT_COMPOSITION_PROOF = "tight composition over a row: privacy-loss distributi
 GAUSSIAN_PROOF = "Gaussian releases composed as one (Gaussian differential privacy), analytic delta"
 PART_OF_RECORD_PROOF = "one cell is part of a record, so the record's guarantee covers it"
 
+CELL_OF_RECORD_PROOF = "exact profile of one cell's noise or response, at the record's delta shared out over its cells"
+PROOFS = {
+    ELEMENT_PROOF,
+    RESPONSE_PROOF,
+    BASIC_COMPOSITION_PROOF,
+    TIGHT_COMPOSITION_PROOF,
+    GAUSSIAN_PROOF,
+    PART_OF_RECORD_PROOF,
+    CELL_OF_RECORD_PROOF,
+}
+
 LabelRule = Literal["public", "covered", "randomized_response"]
 
 

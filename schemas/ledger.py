@@ -31,6 +31,9 @@ class LedgerEntry(Model):
     the release's SHA256SUMS, so that the ledger vouches for every file of it."""
     reason: str = ""
     """Why a steward set a budget or voided a charge."""
+    nonce: str = ""
+    """256 random bits. The hash is published in manifests, and the binding is a function of the source: without
+    these bits anybody could try out sources until the hash fits."""
     at: datetime
     previous_hash: str
     hash: str

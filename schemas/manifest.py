@@ -36,6 +36,8 @@ class FabricationRecord(Model):
     components: int
     stop: Any
     shard_rows: int
+    marginals: Literal["restored", "smoothed"] = "smoothed"
+    """Whether values took on the distribution that the noise-added data show."""
     shards: int
     """Number of shards over all classes."""
     steps: list[int]

@@ -3,6 +3,7 @@
 from schemas.base import Model
 from schemas.guarantee import Guarantees, MechanismRecord
 from schemas.ledger import Balance
+from schemas.spec import Unit
 
 
 class PlannedColumn(Model):
@@ -20,6 +21,8 @@ class PlannedColumn(Model):
     """How often a category's response points to another one; `null` for columns without."""
     error: str
     """What the noise does, in words."""
+    epsilon: float | None
+    """What a change of the cell costs, where columns have weights of their own; `null` where all cost the same."""
     signal_to_noise: float | None
     """A difference of a tenth of the range, or of the frequency, between two classes of mean size, over the standard
     deviation with which the released rows show it; `null` while the number of rows is not declared."""
@@ -32,6 +35,11 @@ class Plan(Model):
     spec_sha256: str
     columns: list[PlannedColumn]
     label: str
+    unit: Unit
+    """What the spec's epsilon and delta are about."""
+    public_columns: list[str]
+    surrogate_columns: list[str]
+    dropped_columns: list[str]
     encoded_columns: int
     """Coordinates of an encoded row: one for a value, one for each possibility of a category, and so on."""
     mechanism: MechanismRecord

@@ -48,7 +48,7 @@ class Budget(Model):
 class LabelEpsilon(Model):
     """How strongly labels are protected."""
 
-    epsilon: Number = Field(gt=0)
+    epsilon: Number = Field(gt=0, le=40)
     """A label stays with e^epsilon times the probability of every single other one."""
 
 
@@ -159,15 +159,20 @@ class Fabrication(Model):
     components: StrictInt | None = Field(default=None, ge=1)
     """Dimension n of the kernel affine hull machines; capped by encoded columns, rows and rank. Left out: 20 with noise
     on cells, which few components smooth away; all with private moments, whose rows have none to be smoothed away."""
-    stop: StopRule = Steps(steps=5)
+    stop: StopRule | None = None
+    """When to stop smoothing. Left out: after 5 steps with noise on cells, after 1 with private moments."""
     shard_rows: StrictInt = Field(default=1000, ge=10, le=5000)
     """Target number of rows a shard; the cost of a step is cubic in it."""
+    marginals: Literal["restored", "smoothed"] | None = None
+    """`restored`: within each class, values take on the distribution that the noise-added data show, in the order that
+    smoothing left them in. `smoothed`: they stay as smoothing left them, as in the seed paper. Left out: restored
+    with noise on cells, smoothed with private moments."""
     layers: StrictInt = 1
 
     @field_validator("stop", mode="before")
     @classmethod
     def _one_stop_rule(cls, stop: Any) -> Any:
-        if isinstance(stop, Steps | Relative):
+        if stop is None or isinstance(stop, Steps | Relative):
             return stop
         if stop == "paper" or (isinstance(stop, dict) and set(stop) in ({"steps"}, {"relative"})):
             return Steps(**stop) if "steps" in stop else Relative(**stop) if "relative" in stop else stop
@@ -244,8 +249,8 @@ class ReleaseSpec(Model):
                 raise ValueError(f"privacy.split: `{unknown[0]}` is not a feature of the table")
         if self.table.public and self.privacy.mechanism == "private-moments":
             raise ValueError(
-                f"column `{next(iter(self.table.public))}` is public, but private-moments draws new rows, which have "
-                "no public values; use role: drop, or noise on cells"
+                f"table.columns.{next(iter(self.table.public))}.role: is public, but private-moments draws new rows, "
+                "which have no public values; use role: drop, or noise on cells"
             )
         return self
 

@@ -19,6 +19,7 @@ from schemas.columns import (
     LevelColumn,
     OrdinalColumn,
     OutsideBounds,
+    is_plain_text,
 )
 from schemas.constraints import AtMost, Condition, Constraint, Implies, Range, SumsTo
 from schemas.domains import with_domain
@@ -59,6 +60,8 @@ class TableSchema(Model):
     def _label_and_features(self) -> Self:
         if any(not name.strip() for name in self.columns):
             raise ValueError("a column needs a name")
+        if not all(map(is_plain_text, self.columns)):
+            raise ValueError("names of columns must not hold halves of characters (lone surrogates)")
         if self.label not in self.columns:
             raise ValueError(
                 f"label `{self.label}` is not among the columns; declare it as a categorical, ordinal or boolean column"

@@ -33,7 +33,7 @@ def decode(
         Columns in declared order: float64 (numeric), int64 (integer), the categories' type, bool, datetime64; nullable
         types where a column is nullable.
     """
-    layout = layout_of(table)
+    layout, features, known = layout_of(table), table.features, table.public
     columns: dict[str, pd.Series] = {}
     for name in table.released:
         column = table.columns[name]
@@ -41,10 +41,10 @@ def decode(
             columns[name] = _surrogates(len(fabricated.labels), column)
         elif name == table.label:
             columns[name] = level_values(fabricated.labels, table.classes)
-        elif name in table.public:
-            columns[name] = _as_declared(public[name].reset_index(drop=True), table.public[name])
+        elif name in known:
+            columns[name] = _as_declared(public[name].reset_index(drop=True), known[name])
         else:
-            columns[name] = _decode_column(fabricated, noise_added, table.features[name], layout.of(name))
+            columns[name] = _decode_column(fabricated, noise_added, features[name], layout.of(name))
     frame = pd.DataFrame(columns)
     if not table.constraints:
         return ReleasedTable(frame, rows_projected=0)
@@ -75,8 +75,7 @@ def _decode_column(
         else:
             missing = np.equal(codes, len(column.levels))  # type: ignore[union-attr]
             values = level_values(np.where(missing, 0, codes), column.levels)  # type: ignore[union-attr]
-    if values is None:  # a single ordered category that may be missing
-        values = level_values(np.zeros(n_rows, dtype=np.int64), column.levels)  # type: ignore[union-attr]
+    assert values is not None
     return _as_declared(values.mask(missing) if missing.any() else values, column)
 
 

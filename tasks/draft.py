@@ -336,7 +336,7 @@ def _infer(path: Path, header: list[str]) -> list[DraftedColumn]:
     ]
     return [
         DraftedColumn(name, kind, TODO if kind == "datetime" and offset else None)
-        for name, kind, offset in zip(header, kinds, offsets, strict=True)
+        for name, kind, offset in zip([name.strip() for name in header], kinds, offsets, strict=True)
     ]
 
 

@@ -57,10 +57,10 @@ def encode_labels(frame: pd.DataFrame, table: TableSchema) -> IntArray:
 
 def encode_features(frame: pd.DataFrame, table: TableSchema) -> IntArray:
     """The features as `layout_of` lays them out, in lattice steps, shape (n_rows, width)."""
-    layout = layout_of(table)
+    layout, features = layout_of(table), table.features
     lattice = np.empty((len(frame), layout.width), dtype=np.int64)
     for block in layout.blocks:
-        lattice[:, block.place] = _encode_block(frame[block.column], table.features[block.column], block)
+        lattice[:, block.place] = _encode_block(frame[block.column], features[block.column], block)
     return lattice
 
 
@@ -68,9 +68,11 @@ def _encode_block(values: pd.Series, column: BoundedColumn | LevelColumn, block:
     missing = values.isna().to_numpy()
     if block.kind == "missing":
         return missing[:, None] * np.int64(LATTICE_STEPS)
-    if isinstance(column, BoundedColumn | OrdinalColumn):
+    if block.kind == "value":
+        assert isinstance(column, BoundedColumn | OrdinalColumn)
         lattice = to_lattice(np.where(missing, 0.5, to_scaled(values, column)))
         return np.where(missing, MISSING, lattice)[:, None]
+    assert not isinstance(column, BoundedColumn)
     codes = np.where(missing, len(column.levels), level_codes(values, column.levels))
     if block.width == 1:
         return codes[:, None] * np.int64(LATTICE_STEPS)

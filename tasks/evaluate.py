@@ -14,10 +14,11 @@ from schemas.audit import (
     TrainedOn,
     Utility,
 )
-from schemas.columns import BooleanColumn, CategoricalColumn
+from schemas.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
 from schemas.spec import ReleaseSpec
 from schemas.table import TableSchema
 from tasks.accounting.lattice import SPACING
+from tasks.columns.layout import layout_of
 from tasks.columns.values import level_codes, to_comparable
 from tasks.encode import EncodedSource, encode_features, encode_labels
 from tasks.fabricate import DEFAULT_COMPONENTS
@@ -129,14 +130,15 @@ def utility(members: pd.DataFrame, released: pd.DataFrame, table: TableSchema) -
     columns: list[ColumnUtility] = []
     categories: list[CategoryUtility] = []
     for name, column in table.features.items():
-        if isinstance(column, CategoricalColumn | BooleanColumn):
+        if isinstance(column, CategoricalColumn | BooleanColumn | OrdinalColumn):
             shown = [str(level).lower() if isinstance(level, bool) else str(level) for level in column.levels]
             real, made = (level_codes(frame[name], column.levels) for frame in (members, released))
             categories.append(compare_categories(real, made, shown, nullable=column.nullable, name=name))
-        else:
+        if not isinstance(column, CategoricalColumn | BooleanColumn):
             columns.append(
                 compare_column(name, to_comparable(members[name], column), to_comparable(released[name], column))
             )
     encoded = [encode_features(frame, table).astype(np.float64) for frame in (members, released)]
-    difference, pairs = correlation_difference(encoded[0], encoded[1])
+    names = [block.column for block in layout_of(table).blocks for _ in range(block.width)]
+    difference, pairs = correlation_difference(encoded[0], encoded[1], names)
     return Utility(columns=columns, categories=categories, correlation_difference=difference, correlation_pairs=pairs)

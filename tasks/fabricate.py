@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from schemas.spec import Relative, ReleaseSpec, Steps, StopRule
+from schemas.spec import Fabrication, Relative, ReleaseSpec, Steps
 from tasks.columns.layout import layout_of
 from tasks.kahm import FabricationResult, KernelAffineHullMachine, StopRuleNotReached
 from tasks.kahm import fabricate as fabricate_shard
@@ -17,25 +17,29 @@ TITLE = "Fabricate"
 DEFAULT_COMPONENTS = 20
 
 
-def components_of(spec: ReleaseSpec) -> int:
-    """The dimension that shards are smoothed with: the spec's, or the default of its mechanism."""
-    if spec.fabrication.components is not None:
-        return spec.fabrication.components
-    return layout_of(spec.table).width if spec.privacy.mechanism == "private-moments" else DEFAULT_COMPONENTS
+def settled(spec: ReleaseSpec) -> Fabrication:
+    """How a spec's shards are smoothed, with the defaults of its mechanism filled in."""
+    drawn = spec.privacy.mechanism == "private-moments"
+    defaults = {
+        "components": layout_of(spec.table).width if drawn else DEFAULT_COMPONENTS,
+        "stop": Steps(steps=1 if drawn else 5),
+        "marginals": "smoothed" if drawn else "restored",
+    }
+    left_out = {name: value for name, value in defaults.items() if getattr(spec.fabrication, name) is None}
+    return spec.fabrication.model_copy(update=left_out)
 
 
 @step(TITLE)
 def fabricate(
-    sharded: ShardedTable, stop: StopRule, components: int, uncovered_thresholds: list[float] | None = None
+    sharded: ShardedTable, fabrication: Fabrication, uncovered_thresholds: list[float] | None = None
 ) -> FabricatedTable:
     """Fabricated data from sharded noise-added data.
 
     Parameters
     ----------
     sharded : ShardedTable
-    stop : StopRule
-    components : int
-        Dimension n of the machines.
+    fabrication : Fabrication
+        From `settled`: with components and stop rule.
     uncovered_thresholds : list of float, default=None
         The paper's threshold of each shard, from `paper_thresholds`; only for `stop: paper`, and not covered by the
         guarantee.
@@ -53,9 +57,9 @@ def fabricate(
         rows = scaled[rows_of[number]]
         try:
             threshold = None if uncovered_thresholds is None else uncovered_thresholds[number]
-            return _fabricate_shard(rows, stop, components, threshold), True
+            return _fabricate_shard(rows, fabrication, threshold), True
         except StopRuleNotReached as outcome:
-            return fabricate_shard(rows, components, steps=len(outcome.errors)), False
+            return fabricate_shard(rows, fabrication.components or 1, steps=len(outcome.errors)), False
 
     results: dict[int, tuple[FabricationResult, bool]] = {}
     with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -69,15 +73,16 @@ def fabricate(
     return FabricatedTable(
         scaled=data,
         labels=sharded.rows.labels,
-        components=components,
         steps=[results[number][0].steps for number in range(len(rows_of))],
         shards_unsettled=sum(not settled for _, settled in results.values()),
         first_errors=[float(results[number][0].errors[0]) for number in range(len(rows_of))],
     )
 
 
-def _fabricate_shard(rows: FloatArray, stop: StopRule, components: int, threshold: float | None) -> FabricationResult:
-    match stop:
+def _fabricate_shard(rows: FloatArray, fabrication: Fabrication, threshold: float | None) -> FabricationResult:
+    components = fabrication.components
+    assert components is not None
+    match fabrication.stop:
         case Steps(steps=steps):
             return fabricate_shard(rows, components, steps=steps)
         case Relative(relative=relative):

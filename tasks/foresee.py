@@ -15,7 +15,7 @@ from schemas.columns import (
 )
 from schemas.errors import RequestRefused
 from schemas.plan import PlannedColumn
-from schemas.spec import ReleaseSpec
+from schemas.spec import ReleaseSpec, Weights
 from tasks.accounting import CellNoise, Mechanism, Moments, Part
 from tasks.accounting.groups import CategoryResponse
 from tasks.accounting.lattice import SPACING
@@ -32,6 +32,8 @@ def planned_columns(spec: ReleaseSpec, mechanism: Mechanism) -> list[PlannedColu
     """Each feature with the noise it will get."""
     parts = {} if isinstance(mechanism, Moments) else _parts_of(mechanism)
     ratios = _ratios(spec, mechanism)
+    drawn = _mean_errors(spec, mechanism) if isinstance(mechanism, Moments) else {}
+    shares = _shares(spec)
     return [
         PlannedColumn(
             name=name,
@@ -40,7 +42,8 @@ def planned_columns(spec: ReleaseSpec, mechanism: Mechanism) -> list[PlannedColu
             unit=_unit(column),
             expected_error=_expected_error(column, parts.get(name, {})),
             expected_change=_change(parts.get(name, {})),
-            error=_error_in_words(column, parts.get(name, {})),
+            error=drawn.get(name, "") or _error_in_words(column, parts.get(name, {}), shares.get(name)),
+            epsilon=None if name not in shares else shares[name],
             signal_to_noise=ratios.get(name),
         )
         for name, column in spec.table.features.items()
@@ -108,7 +111,7 @@ def _change(parts: Mapping[str, Part]) -> float | None:
     return parts["category"].noise.change_probability if "category" in parts else None  # type: ignore[union-attr]
 
 
-def _error_in_words(column: FeatureColumn, parts: Mapping[str, Part]) -> str:
+def _error_in_words(column: FeatureColumn, parts: Mapping[str, Part], epsilon: float | None) -> str:
     if not parts:
         return ""
     texts = []
@@ -117,15 +120,56 @@ def _error_in_words(column: FeatureColumn, parts: Mapping[str, Part]) -> str:
         texts.append(f"typical error {error:.3g} {_unit(column)}".rstrip())
     elif size is not None and isinstance(column, NumericColumn | IntegerColumn) and column.log_offset is not None:
         lower, upper = (bound + column.log_offset for bound in column.bounds)
-        factor = math.exp(min(size * math.log(upper / lower), 700.0))
         offset = f" (of the value plus {column.log_offset:g})" if column.log_offset else ""
-        texts.append(f"typically wrong by a factor of {factor:.3g}{offset}")
+        factor = (
+            f"a factor of {math.exp(size * math.log(upper / lower)):.3g}" if size < 1 else "more than the whole range"
+        )
+        texts.append(f"typically wrong by {factor}{offset}")
     if change is not None:
         texts.append(f"another category in {100 * change:.3g} % of the rows")
     if "missing" in parts:
         wrong = parts["missing"].noise.change_probability  # type: ignore[union-attr]
         texts.append(f"whether missing wrong in {100 * wrong:.3g} %")
+    if epsilon is not None:
+        texts.append(f"at epsilon {epsilon:.3g}")
     return ", ".join(texts)
+
+
+def _shares(spec: ReleaseSpec) -> dict[str, float]:
+    """Each column's epsilon, where the spec gives them weights for cells."""
+    split = spec.privacy.split
+    if not isinstance(split, Weights) or spec.privacy.unit != "element":
+        return {}
+    weights = {name: split.weights.get(name, 1.0) for name in spec.table.features}
+    heaviest = max(weights.values())
+    return {name: spec.privacy.epsilon * weight / heaviest for name, weight in weights.items()}
+
+
+def _mean_errors(spec: ReleaseSpec, moments: Moments) -> dict[str, str]:
+    """What the noise does to the mean of each column, in words; empty while the number of rows is not declared."""
+    if spec.table.rows is None:
+        return {}
+    members = max(2, round(spec.table.rows * (1 - spec.evaluation.control_fraction)))
+    try:
+        size = moments.for_rows(members).expected_noise().column_mean
+    except RequestRefused:
+        return {}
+    words = {}
+    for name, column in spec.table.features.items():
+        match column:
+            case CategoricalColumn() | BooleanColumn():
+                words[name] = f"each share typically off by {100 * size:.2g} points"
+            case OrdinalColumn():
+                words[name] = f"mean typically off by {size * (len(column.levels) - 1):.2g} places"
+            case DateColumn() | DatetimeColumn():
+                days = (column.bounds[1] - column.bounds[0]).total_seconds() / 86_400
+                words[name] = f"mean typically off by {size * days:.2g} days"
+            case _ if column.log_offset is None:
+                error = size * (column.bounds[1] - column.bounds[0])
+                words[name] = f"mean typically off by {error:.2g} {column.unit}".rstrip()
+            case _:
+                words[name] = f"mean of the logarithms typically off by {100 * size:.2g} % of their range"
+    return words
 
 
 def _ratios(spec: ReleaseSpec, mechanism: Mechanism) -> dict[str, float]:

@@ -56,7 +56,7 @@ def ingest(path: Path, table: TableSchema) -> SourceTable:
         value of the declared type (by column and count).
     """
     if not _is_file(path):
-        raise RequestRefused(f"{path}: no such file; correct source.path in the spec")
+        raise RequestRefused(f"{path}: no such file, or a folder; correct source.path in the spec")
     arrow = _read_csv(path, table) if path.suffix.lower() == ".csv" else _read_parquet(path, table)
     if arrow.num_rows == 0:
         raise ValidationFailed(f"{path.name}: has no rows")
@@ -72,7 +72,7 @@ def ingest(path: Path, table: TableSchema) -> SourceTable:
         if count:
             mapped[name] = count
     if faults:
-        raise ValidationFailed("\n".join([*few(faults), "correct the source, or the column's type in the spec"]))
+        raise ValidationFailed("\n".join([*few(faults), "correct the source, or the column's declaration in the spec"]))
     return SourceTable(frame=pd.DataFrame(columns), sha256=sha256_file(path), mapped_to_other=mapped)
 
 
@@ -87,6 +87,8 @@ def few(faults: list[str], most: int = 20) -> list[str]:
 def _read_csv(path: Path, declared: TableSchema) -> pa.Table:
     header = _csv_header(path)
     _check_columns(path, header, declared)
+    if _is_one_line(path):
+        raise ValidationFailed(f"{path.name}: has no rows")
     places = [str(place) for place in range(len(header))]  # pyarrow's names, whatever the header holds
     broken: list[int] = []
 
@@ -138,7 +140,14 @@ def _csv_header(path: Path) -> list[str]:
         ) from None
     if not header:
         raise ValidationFailed(f"{path.name}: is empty, or its first line is; it must begin with a header line")
-    return header
+    return [name.strip() for name in header]  # as blanks around cells are
+
+
+def _is_one_line(path: Path) -> bool:
+    """Whether a file with a header has nothing after it, not even the end of the line."""
+    if path.stat().st_size > _LARGEST_ROW_BYTES:
+        return False
+    return not {b"\n"[0], b"\r"[0]} & set(path.read_bytes())
 
 
 class _Ended(io.RawIOBase):

@@ -2,6 +2,7 @@
 
 import math
 
+from schemas.columns import DroppedColumn, IdentifierColumn
 from schemas.errors import RequestRefused
 from schemas.plan import Plan
 from schemas.spec import ReleaseSpec
@@ -44,8 +45,13 @@ def make_plan(spec: ReleaseSpec, ledger: Ledger) -> Plan:
     if ratio is not None and ratio < DOUBTFUL_BELOW:
         how = "are hardly ever" if ratio < USELESS_BELOW else "are often not"
         warnings.append(
-            f"the expected signal-to-noise is {ratio:.2g}: classifiers trained on such releases {how} better than "
-            "always answering the largest class; use a larger epsilon, more rows, fewer columns, or another mechanism"
+            f"the expected signal-to-noise is {ratio:.2g} for classes that differ by a tenth of the columns' ranges: "
+            f"classifiers trained on such releases {how} better than always answering the largest class; use a larger "
+            "epsilon, more rows, fewer columns, or another mechanism"
+        )
+    if record.expected_magnitude is not None and record.expected_magnitude > 1 and spec.privacy.unit == "record":
+        warnings.append(
+            "for a guarantee about whole rows mechanism: private-moments usually keeps far more of the data"
         )
     if spec.uncovered and not spec.privacy.allow_uncovered:
         warnings.append("the release will be refused: it is not covered and `allow_uncovered` is not set")
@@ -56,6 +62,10 @@ def make_plan(spec: ReleaseSpec, ledger: Ledger) -> Plan:
         spec_sha256=spec_sha256(spec),
         columns=columns,
         label=spec.table.label,
+        unit=spec.privacy.unit,
+        public_columns=list(spec.table.public),
+        surrogate_columns=[n for n, c in spec.table.columns.items() if isinstance(c, IdentifierColumn)],
+        dropped_columns=[n for n, c in spec.table.columns.items() if isinstance(c, DroppedColumn)],
         encoded_columns=layout_of(spec.table).width,
         mechanism=record,
         guarantee=mechanism.guarantees,

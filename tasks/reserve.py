@@ -1,6 +1,6 @@
 """Charge the budget before noise is drawn, and refuse what must not be drawn."""
 
-from schemas.errors import IntegrityFailed, RequestRefused
+from schemas.errors import BudgetRefused, IntegrityFailed, RequestRefused
 from schemas.ledger import LedgerEntry
 from schemas.manifest import Manifest
 from schemas.spec import ReleaseSpec
@@ -67,7 +67,15 @@ def reserve(
         )
     charge = mechanism.guarantees.record
     require_published_charged(staging.workspace, ledger, spec.dataset)
-    return ledger.reserve(spec.dataset, staging.release_id, charge, mechanism.events, spec.privacy.budget, binding)
+    try:
+        return ledger.reserve(spec.dataset, staging.release_id, charge, mechanism.events, spec.privacy.budget, binding)
+    except BudgetRefused as refusal:
+        if spec.privacy.unit == "record":
+            raise
+        ratio = charge.epsilon / spec.privacy.epsilon
+        raise BudgetRefused(
+            f"{refusal} (a record costs about {ratio:.3g} times the spec's privacy.epsilon, which is about a cell)"
+        ) from None
 
 
 def require_published_charged(workspace: Workspace, ledger: Ledger, dataset: str) -> None:

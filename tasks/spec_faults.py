@@ -83,6 +83,7 @@ def todo_places(content: Any, place: tuple[str, ...] = (), seen: set[int] | None
 
 
 def todo_hint(place: Sequence[str]) -> str:
+    """What to write instead of a TODO."""
     if place[:2] == ("table", "columns"):
         if len(place) == 3:
             return _EVERY_TYPE
@@ -91,6 +92,7 @@ def todo_hint(place: Sequence[str]) -> str:
 
 
 def unreadable_types(content: dict[str, Any]) -> list[str]:
+    """Columns whose type is no word, a line each."""
     table = content.get("table")
     columns = table.get("columns") if isinstance(table, dict) else None
     return [
@@ -98,6 +100,11 @@ def unreadable_types(content: dict[str, Any]) -> list[str]:
         for name, column in (columns.items() if isinstance(columns, dict) else ())
         if isinstance(column, dict) and isinstance(column.get("type"), list | dict)
     ]
+
+
+def _with_place(text: str) -> str:
+    """A fault of the whole spec, whose text may begin with the place that it is about."""
+    return text if re.match(r"(privacy|table|fabrication)\.[^:]+: ", text) else f"the spec: {text}"
 
 
 def spec_faults(error: ValidationError, content: Mapping[str, Any]) -> list[str]:
@@ -112,7 +119,9 @@ def spec_faults(error: ValidationError, content: Mapping[str, Any]) -> list[str]
                 wanted.setdefault(place, []).append(_WORDS[fault["type"]])
     several = {place: list(dict.fromkeys(words)) for place, words in wanted.items() if len(set(words)) > 1}
     lines = {(place, _one_of(several[place]) if place in several else text): None for place, text in lines}
-    return [f"{place or 'the spec'}: {text}" for place, text in lines] or [str(fault["msg"]) for fault in faults]
+    return [f"{place}: {text}" if place else _with_place(text) for place, text in lines] or [
+        str(fault["msg"]) for fault in faults
+    ]
 
 
 def _one_of(words: Sequence[str]) -> str:

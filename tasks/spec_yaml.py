@@ -65,6 +65,7 @@ def _is_question_mark(mark: yaml.Mark) -> bool:
 
 
 def yaml_fault(error: Exception, text: str) -> str:
+    """What is wrong with a text that is not YAML, with its line."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return str(error) or type(error).__name__
     problem, context, mark = error.problem or "", error.context or "", error.problem_mark

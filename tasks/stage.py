@@ -24,9 +24,10 @@ from schemas.errors import IntegrityFailed
 from schemas.guarantee import Guarantees
 from schemas.ledger import LedgerEntry
 from schemas.manifest import FabricationRecord, LedgerReference, Manifest, ReleasedColumn, ReleasedFile
-from schemas.spec import ReleaseSpec
+from schemas.spec import Fabrication, ReleaseSpec
 from schemas.table import TableSchema
 from tasks.accounting import Mechanism
+from tasks.fabricate import settled
 from tasks.files import CHECKSUMS, checksum_lines, sha256_file, write_whole
 from tasks.provenance import code_version
 from tasks.read_spec import spec_sha256
@@ -92,7 +93,7 @@ def stage(
         columns=columns,
         guarantee=mechanism.guarantees,
         mechanism=mechanism.record(len(noise_added.labels)),
-        fabrication=fabrication_record(spec, fabricated, released),
+        fabrication=fabrication_record(settled(spec), fabricated, released),
         labels=mechanism.guarantees.record.labels,
         randomness=noise_added.randomness,
         uncovered=spec.uncovered,
@@ -131,12 +132,15 @@ def released_columns(table: TableSchema) -> list[ReleasedColumn]:
     return columns
 
 
-def fabrication_record(spec: ReleaseSpec, fabricated: FabricatedTable, released: ReleasedTable) -> FabricationRecord:
+def fabrication_record(
+    fabrication: Fabrication, fabricated: FabricatedTable, released: ReleasedTable
+) -> FabricationRecord:
     """How the data were fabricated, for manifest and report."""
     return FabricationRecord(
-        components=fabricated.components,
-        stop=spec.fabrication.model_dump(mode="json")["stop"],
-        shard_rows=spec.fabrication.shard_rows,
+        components=fabrication.components or 1,
+        stop=fabrication.model_dump(mode="json")["stop"],
+        shard_rows=fabrication.shard_rows,
+        marginals=fabrication.marginals or "smoothed",
         shards=len(fabricated.steps),
         steps=fabricated.steps,
         shards_unsettled=fabricated.shards_unsettled,
@@ -157,7 +161,7 @@ def _write_parts(
     for part, start in enumerate(range(0, len(data), ROWS_PER_PART)):
         path = f"data/part-{part:05d}.parquet"
         table = pa.Table.from_pandas(
-            data.iloc[start : start + ROWS_PER_PART], _arrow_schema(declared), preserve_index=False
+            data.iloc[start : start + ROWS_PER_PART], arrow_schema(declared), preserve_index=False
         )
         pa.parquet.write_table(table.replace_schema_metadata(metadata), folder / path, compression="zstd")
         files.append(_released_file(folder, path, rows=table.num_rows))
@@ -166,7 +170,7 @@ def _write_parts(
     return files
 
 
-def _arrow_schema(table: TableSchema) -> pa.Schema:
+def arrow_schema(table: TableSchema) -> pa.Schema:
     """Plain Parquet types of the released columns."""
     fields = []
     for name in table.released:

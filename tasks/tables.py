@@ -103,8 +103,6 @@ class FabricatedTable:
     ----------
     scaled : ndarray of float64, shape (n_rows, width)
     labels : ndarray of int64, shape (n_rows,)
-    components : int
-        Dimension that the machines were given; each may have used fewer.
     steps : list of int
         Smoothing steps of each shard.
     shards_unsettled : int
@@ -115,7 +113,6 @@ class FabricatedTable:
 
     scaled: FloatArray
     labels: IntArray
-    components: int
     steps: list[int]
     shards_unsettled: int
     first_errors: list[float]

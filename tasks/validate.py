@@ -111,6 +111,8 @@ def validate(
         faults.append(f"has {len(source.frame)} row(s), at least {SMALLEST_CLASS} are needed")
     if faults:
         raise ValidationFailed("\n".join(few([f"{file_name}: {fault}" for fault in faults])))
+    if table.rows is not None and not 0.8 <= len(source.frame) / table.rows <= 1.25:
+        noted(f"table.rows is {table.rows}, the source has {len(source.frame)} rows: the plan was for another table")
     if clipped:
         noted(f"{sum(clipped.values())} values outside their bounds are clipped, in {len(clipped)} columns")
     for name, count in source.mapped_to_other.items():

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from schemas.base import Model
+from schemas.columns import BooleanColumn, CategoricalColumn
 from schemas.errors import IntegrityFailed, RequestRefused
 from schemas.guarantee import Guarantees
 from schemas.manifest import Manifest, ReleasedColumn
@@ -16,10 +17,12 @@ from schemas.spec import ReleaseSpec
 from schemas.table import TableSchema
 from tasks.accounting import unproved_claim
 from tasks.columns.reading import read_column
+from tasks.columns.values import on_grid
 from tasks.files import CHECKSUMS, checksum_lines, sha256_file
 from tasks.ledger import Ledger
 from tasks.publish import check_charged
 from tasks.read_spec import spec_sha256
+from tasks.stage import arrow_schema, released_columns
 
 
 class VerifiedCheck(Model):
@@ -95,7 +98,10 @@ def _verify_checksums(folder: Path) -> None:
     path = folder / CHECKSUMS
     if not path.is_file():
         raise IntegrityFailed(f"{path}: is missing")
-    stated, actual = _by_name(path.read_text()), _by_name(checksum_lines(folder))
+    try:
+        stated, actual = _by_name(path.read_text(encoding="utf-8")), _by_name(checksum_lines(folder))
+    except UnicodeDecodeError:
+        raise IntegrityFailed(f"{path}: is not text; it was changed") from None
     faults = (
         [f"{folder / name}: is missing" for name in stated if name not in actual]
         + [f"{folder / name}: is not listed in {CHECKSUMS}" for name in actual if name not in stated]
@@ -126,6 +132,8 @@ def _verify_claims(folder: Path, manifest: Manifest) -> None:
         raise IntegrityFailed(f"{path}: its spec is not valid for this version of Fabrica") from None
     if manifest.randomness != "os-csprng":
         raise IntegrityFailed(f"{path}: the noise was seeded (not private); such a release is never published")
+    if released_columns(spec.table) != manifest.columns:
+        raise IntegrityFailed(f"{path}: its columns are not those of its spec")
     if spec_sha256(spec) != manifest.spec_sha256:
         raise IntegrityFailed(f"{path}: the spec is not the one its digest was made of")
     if (spec.dataset, spec.uncovered) != (manifest.dataset, manifest.uncovered):
@@ -143,21 +151,32 @@ def _verify_part(path: Path, manifest: Manifest, rows: int) -> None:
         table = pa.parquet.ParquetFile(path).read()
     except (pa.ArrowException, OSError):
         raise IntegrityFailed(f"{path}: cannot be read as Parquet") from None
-    metadata = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+    declared = TableSchema.model_validate(manifest.spec["table"])
     if table.num_rows != rows or table.column_names != [column.name for column in manifest.columns]:
         raise IntegrityFailed(f"{path}: rows or columns are not the manifest's")
+    for field in arrow_schema(declared):
+        if table.schema.field(field.name) != field:
+            raise IntegrityFailed(f"{path}: column `{field.name}` is not of its declared type ({field.type})")
+    try:
+        metadata = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+        guarantee = Guarantees.model_validate_json(metadata.get("fabrica.guarantee", "null"))
+    except ValueError:
+        raise IntegrityFailed(f"{path}: its metadata are not those of a release") from None
     if (metadata.get("fabrica.dataset"), metadata.get("fabrica.release_id")) != (manifest.dataset, manifest.release_id):
         raise IntegrityFailed(f"{path}: its metadata name another release")
-    if Guarantees.model_validate_json(metadata.get("fabrica.guarantee", "null")) != manifest.guarantee:
+    if guarantee != manifest.guarantee:
         raise IntegrityFailed(f"{path}: its metadata state another guarantee")
     for column in manifest.columns:
         if not _inside(table.column(column.name).combine_chunks(), column):
             raise IntegrityFailed(f"{path}: column `{column.name}` has values outside its declared domain")
-    declared = TableSchema.model_validate(manifest.spec["table"])
+    frame = released_frame(table, declared)
+    for name, feature in declared.features.items():
+        if not isinstance(feature, CategoricalColumn | BooleanColumn) and not on_grid(frame[name], feature):
+            raise IntegrityFailed(f"{path}: column `{name}` has values that are finer than its declared precision")
     if declared.constraints:
         from tasks.columns.constraints import violations
 
-        if any(violations(released_frame(table, declared), declared)):
+        if any(violations(frame, declared)):
             raise IntegrityFailed(f"{path}: rows break a declared constraint")
 
 

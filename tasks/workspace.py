@@ -82,17 +82,17 @@ class Workspace:
         make_private(folder.parent)
         make_private(folder)
         path = folder / f".{release_id}.lock"
-        with _held_lock(path) as held:
-            if not held:
-                raise RequestRefused(
-                    f"release {dataset}/{release_id} is being made by another process; wait for it to end"
-                )
-            try:
+        try:
+            with _held_lock(path) as held:
+                if not held:
+                    raise RequestRefused(
+                        f"release {dataset}/{release_id} is being made by another process; wait for it to end"
+                    )
                 yield
-            finally:
-                for empty in [folder, folder.parent]:
-                    with suppress(OSError):  # not empty: other releases are being made
-                        empty.rmdir()
+        finally:
+            for empty in [folder, folder.parent]:
+                with suppress(OSError):  # not empty: other releases are being made
+                    empty.rmdir()
 
 
 @contextmanager

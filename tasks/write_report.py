@@ -156,6 +156,12 @@ def _warnings(
         warnings.append(
             "no classifier trained on the fabricated data is reliably better than always answering the largest class"
         )
+    declared_rows = manifest.spec["table"].get("rows")
+    if declared_rows is not None and not 0.8 <= validation.rows / declared_rows <= 1.25:
+        warnings.append(
+            f"the spec declares {declared_rows} rows, the source has {validation.rows}: what the plan foretold was for "
+            "another table"
+        )
     if validation.clipped:
         warnings.append(
             f"{sum(validation.clipped.values())} source values in {len(validation.clipped)} columns lay outside their "

@@ -42,7 +42,8 @@ class Group:
         Possibilities of a category.
     any_change : bool
         Whether the guarantee is about any change of the cell, whatever the spec's `distance` is: so it is for
-        categories, ordered ones included, and for values that may be missing.
+        categories, ordered ones included, for values that may be missing, and for logarithmic columns, where a part
+        of the range is no distance that people mean.
     weight : float
     columns : tuple of str
     """
@@ -100,7 +101,8 @@ def plain(n_features: int) -> tuple[Group, ...]:
 
 def groups_of(table: TableSchema, split: str | Weights = "equal") -> tuple[Group, ...]:
     """The features of a table, grouped; those with a single possible value are in no group."""
-    layout, weights = layout_of(table), split.weights if isinstance(split, Weights) else {}
+    layout, features = layout_of(table), table.features
+    weights = split.weights if isinstance(split, Weights) else {}
     found: dict[tuple[str, int, bool, float], list[str]] = {}
     blocks: dict[str, list[tuple[BlockKind, int]]] = {}
     for block in layout.blocks:
@@ -108,7 +110,9 @@ def groups_of(table: TableSchema, split: str | Weights = "equal") -> tuple[Group
     for name, own in blocks.items():
         kinds = [kind for kind, _ in own]
         form = "category" if "value" not in kinds else "nullable" if len(kinds) == 2 else "value"
-        any_change = form != "value" or isinstance(table.features[name], OrdinalColumn)
+        column = features[name]
+        logarithmic = getattr(column, "log_offset", None) is not None
+        any_change = form != "value" or isinstance(column, OrdinalColumn) or logarithmic
         levels = own[0][1] if form == "category" else 0
         found.setdefault((form, levels, any_change, weights.get(name, 1.0)), []).append(name)
     return tuple(

@@ -10,6 +10,7 @@ from schemas.errors import RequestRefused
 from schemas.events import Event, GaussianEvent, RandomizedResponseEvent
 from schemas.guarantee import (
     BASIC_COMPOSITION_PROOF,
+    CELL_OF_RECORD_PROOF,
     ELEMENT_PROOF,
     GAUSSIAN_PROOF,
     PART_OF_RECORD_PROOF,
@@ -22,13 +23,14 @@ from schemas.guarantee import (
     MechanismRecord,
 )
 from schemas.spec import Privacy, ReleaseSpec
+from schemas.table import TableSchema
 from tasks.accounting.cells import full_range_epsilon, parts_for_cells
 from tasks.accounting.composition import basic_epsilon, composed_epsilon
 from tasks.accounting.groups import Group, Part, groups_of, part_events
 from tasks.accounting.lattice import SPACING
 from tasks.accounting.record_level import reported_guarantee
 from tasks.accounting.rows import expected_magnitude, optimal_weight, parts_for_rows
-from tasks.columns.layout import Layout, layout_of
+from tasks.columns.layout import layout_of, n_values
 from tasks.noise import LabelRandomizedResponse, LatticeNoise, PrivateMoments, gaussian_standard_deviation
 from tasks.noise.moments import Block
 
@@ -170,7 +172,7 @@ def mechanism_of(spec: ReleaseSpec) -> Mechanism:
     """
     n_classes = len(spec.table.classes)
     if spec.privacy.mechanism == "private-moments":
-        return private_moments(spec.privacy, moments_blocks(layout_of(spec.table)), n_classes)
+        return private_moments(spec.privacy, moments_blocks(spec.table), n_classes)
     noise = cell_noise(spec.privacy, groups_of(spec.table, spec.privacy.split), n_classes)
     public = {"public_columns": list(spec.table.public)}
     element, record = (unit.model_copy(update=public) for unit in (noise.guarantees.element, noise.guarantees.record))
@@ -252,7 +254,7 @@ def _cell_noise(privacy_json: str, groups: tuple[Group, ...], n_classes: int) ->
                 neighbouring="replace_one_cell",
                 labels=label_rule,
                 label_epsilon=privacy.label_epsilon,
-                proof=RESPONSE_PROOF if any(group.any_change for group in groups) else ELEMENT_PROOF,
+                proof=_element_proof(privacy, groups),
             ),
             record=Guarantee(
                 unit="record",
@@ -268,6 +270,12 @@ def _cell_noise(privacy_json: str, groups: tuple[Group, ...], n_classes: int) ->
     )
 
 
+def _element_proof(privacy: Privacy, groups: Sequence[Group]) -> str:
+    if all(group.form == "value" for group in groups):
+        return ELEMENT_PROOF
+    return CELL_OF_RECORD_PROOF if privacy.unit == "record" else RESPONSE_PROOF
+
+
 def _events_of_cells(groups: Sequence[Group], parts: Sequence[Part]) -> list[list[Event]]:
     """What is run on one cell of each group."""
     return [
@@ -276,15 +284,16 @@ def _events_of_cells(groups: Sequence[Group], parts: Sequence[Part]) -> list[lis
     ]
 
 
-def moments_blocks(layout: Layout) -> tuple[Block, ...]:
-    """A layout as private moments count it."""
+def moments_blocks(table: TableSchema) -> tuple[Block, ...]:
+    """A table's layout as private moments count it."""
     blocks: list[Block] = []
-    for _, group in groupby(layout.blocks, key=lambda block: block.column):
+    features = table.features
+    for name, group in groupby(layout_of(table).blocks, key=lambda block: block.column):
         own = list(group)
         if len(own) == 2:
-            blocks.append(Block("nullable", 2))
+            blocks.append(Block("nullable", 2, n_values(features[name])))
         elif own[0].kind == "value":
-            blocks.append(Block("value", 1))
+            blocks.append(Block("value", 1, n_values(features[name])))
         else:
             blocks.append(Block("binary", 1) if own[0].width == 1 else Block("one-hot", own[0].width))
     return tuple(blocks)

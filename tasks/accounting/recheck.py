@@ -1,19 +1,19 @@
 """Check a release's claims from its manifest alone, as an auditor would: by proving them again, not by comparing.
 
-A claim holds if what can be proved now is at least as strong. So a later version that proves more, or a solver that
-finds other weights for `lattice-optimal`, does not turn an honest release into a forged one.
+A claim about noise on cells holds if what can be proved now is at least as strong. So a later version that proves more,
+or a solver that finds other weights for `lattice-optimal`, does not turn an honest release into a forged one. Private
+moments are compared as a whole: all their numbers follow from the spec and the number of rows.
 """
 
 import math
 
 from schemas.events import Event
-from schemas.guarantee import Guarantee, MechanismPart, MechanismRecord
+from schemas.guarantee import PROOFS, Guarantee, MechanismPart, MechanismRecord
 from schemas.manifest import Manifest
 from schemas.spec import ReleaseSpec
-from schemas.table import TableSchema
 from tasks.accounting.composition import composed_delta, composed_epsilon
-from tasks.accounting.groups import HALF_RANGE, CategoryResponse, Part, groups_of, part_events
-from tasks.accounting.lattice import LATTICE_STEPS, lattice_distance
+from tasks.accounting.groups import HALF_RANGE, CategoryResponse, Part, groups_of, part_events, response_event
+from tasks.accounting.lattice import LATTICE_STEPS, SPACING, lattice_distance
 from tasks.accounting.mechanism import Moments, label_events, mechanism_of
 from tasks.accounting.rows import expected_magnitude
 from tasks.columns.layout import layout_of
@@ -48,6 +48,13 @@ def unproved_claim(manifest: Manifest, spec: ReleaseSpec) -> str | None:
         return "the guarantee is weaker than the spec asks for"
     if (element.unit, record.unit, record.distance) != ("element", "record", 1.0):
         return "the units of the guarantee are mixed up"
+    for stated, proved in ((element, expected.guarantees.element), (record, expected.guarantees.record)):
+        if (stated.label_epsilon, stated.neighbouring) != (proved.label_epsilon, proved.neighbouring):
+            return "the guarantee's labels or neighbours are not those of the spec"
+        if stated.proof not in PROOFS:
+            return "the guarantee's proof is none that this version knows"
+    if element.distance != (spec.privacy.distance if spec.privacy.unit == "element" else 1.0):
+        return "the guarantee's distance is not the spec's"
     if isinstance(expected, Moments):
         same = expected.record(manifest.rows).model_dump() == manifest.mechanism.model_dump()
         if not same or expected.guarantees != manifest.guarantee:
@@ -67,9 +74,7 @@ def _unproved_of_cells(manifest: Manifest, spec: ReleaseSpec) -> str | None:
         return "the mechanism's parameters are not those of a noise law"
     if _covered(parts) != sorted((block.column, block.kind) for block in layout_of(spec.table).blocks):
         return "the mechanism does not cover every column once"
-    if element.distance > spec.privacy.distance:
-        return "the guarantee reaches further than the spec says"
-    if not _protects_cells(parts, spec.table, element):
+    if not _protects_cells(parts, spec, element):
         return "the element-level guarantee is stronger than the noise law gives"
     events: list[Event] = [*part_events(parts), *label_events(spec)]
     if list(stated.events) != events:
@@ -97,9 +102,17 @@ def _covered(parts: list[Part]) -> list[tuple[str, str]]:
     return sorted((column, part.what) for part in parts for column in part.columns)
 
 
-def _protects_cells(parts: list[Part], table: TableSchema, element: Guarantee) -> bool:
-    """Whether any change of one cell costs at most what is stated."""
-    delta = element.delta * (1 + _ROUNDING)
+def _protects_cells(parts: list[Part], spec: ReleaseSpec, element: Guarantee) -> bool:
+    """Whether any change of one cell costs at most what is stated, and at most its column's weighted part of it."""
+    table, delta = spec.table, element.delta * (1 + _ROUNDING)
+    weights = {column: group.weight for group in groups_of(table, spec.privacy.split) for column in group.columns}
+    heaviest = max(weights.values()) if spec.privacy.unit == "element" else 0.0
+
+    def allowed(part: Part) -> float:
+        """Epsilon of the part's columns: with weights for cells, each has its own."""
+        share = min(weights[column] for column in part.columns) / heaviest if heaviest else 1.0
+        return element.epsilon * share * (1 + _ROUNDING)
+
     spent = {column: part.noise.epsilon for part in parts if part.what == "missing" for column in part.columns}  # type: ignore[union-attr]
     levels = {group.columns: group.levels for group in groups_of(table) if group.form == "category"}
     levels_of = {column: count for columns, count in levels.items() for column in columns}
@@ -107,14 +120,15 @@ def _protects_cells(parts: list[Part], table: TableSchema, element: Guarantee) -
     for part in parts:
         if isinstance(part.noise, CategoryResponse):
             wanted = {levels_of.get(column, 2) for column in part.columns}
-            if part.noise.epsilon > element.epsilon * (1 + _ROUNDING) or wanted != {part.noise.n_categories}:
+            spends = composed_delta([response_event(part.noise, 1)], allowed(part))
+            if spends > delta or wanted != {part.noise.n_categories}:
                 return False
             continue
         shifts = {LATTICE_STEPS if name in any_change else lattice_distance(element.distance) for name in part.columns}
-        if any(part.noise.delta_at(element.epsilon * (1 + _ROUNDING), shift) > delta for shift in shifts):
+        if any(part.noise.delta_at(allowed(part), shift) > delta for shift in shifts):
             return False
         for epsilon in {spent[column] for column in part.columns if column in spent}:
-            left = element.epsilon * (1 + _ROUNDING) - epsilon
+            left = allowed(part) - epsilon
             if left < 0 or part.noise.delta_at(left, HALF_RANGE) > delta:
                 return False
     return True
@@ -130,6 +144,14 @@ def _wrong_figures(stated: MechanismRecord, parts: list[Part], unperturbed: floa
         stated.expected_unperturbed_cells, unperturbed, rel_tol=_ROUNDING, abs_tol=1e-12
     ):
         return "the mechanism's expected number of unperturbed cells is not that of its law and rows"
+    for part, rebuilt in zip(stated.parts, parts, strict=True):
+        if part != rebuilt.record():
+            return "the figures of the mechanism's parts are not those of their laws"
+    biases = [part.noise.sampling_bias for part in parts if part.what == "value"]  # type: ignore[union-attr]
+    if biases and not math.isclose(float(stated.parameters.get("sampling_bias", 0.0)), max(biases), rel_tol=_ROUNDING):  # type: ignore[arg-type]
+        return "the sampling bias is not that of the laws"
+    if stated.parameters.get("spacing") != SPACING:
+        return "the lattice spacing is not the one that values are snapped to"
     main = next((part for part in parts if part.what == "value"), parts[0]).record()
     if any(stated.parameters.get(name) != value for name, value in main.parameters.items()):
         return "the mechanism's parameters are not those of its first part"

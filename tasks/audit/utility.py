@@ -96,12 +96,16 @@ def _unit_columns(table: FloatArray) -> FloatArray:
     return (table / 2 - lowest / 2) / (highest / 2 - lowest / 2)
 
 
-def correlation_difference(real: ArrayLike, fabricated: ArrayLike) -> tuple[float | None, int]:
+def correlation_difference(
+    real: ArrayLike, fabricated: ArrayLike, names: Sequence[str] | None = None
+) -> tuple[float | None, int]:
     """Mean absolute difference of the pairwise Pearson correlations of two tables.
 
     Parameters
     ----------
     real, fabricated : array-like of shape (n, n_columns) and (m, n_columns)
+    names : sequence of str, default=None
+        Which coordinates belong together to one column; of two such columns the largest difference counts.
 
     Returns
     -------
@@ -124,7 +128,19 @@ def correlation_difference(real: ArrayLike, fabricated: ArrayLike) -> tuple[floa
         np.clip(np.asarray(np.corrcoef(_unit_columns(table[:, varies]), rowvar=False))[upper], -1, 1)
         for table in (one, two)
     )
-    return float(np.mean(np.abs(first - second))), upper[0].size
+    apart = np.abs(first - second)
+    if names is None:
+        return float(np.mean(apart)), apart.size
+    _, column = np.unique(np.asarray(names)[varies], return_inverse=True)
+    one_column, other_column = column[upper[0]], column[upper[1]]
+    between = one_column != other_column
+    pair = np.minimum(one_column, other_column) * (column.max() + 1) + np.maximum(one_column, other_column)
+    pairs, place = np.unique(pair[between], return_inverse=True)
+    if not pairs.size:
+        return None, 0
+    largest = np.zeros(pairs.size)
+    np.maximum.at(largest, place, apart[between])
+    return float(np.mean(largest)), pairs.size
 
 
 def compare_column(name: str, real: ArrayLike, fabricated: ArrayLike) -> ColumnUtility:

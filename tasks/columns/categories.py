@@ -67,6 +67,10 @@ def assign(scores: FloatArray, shares: FloatArray) -> IntArray:
     """
     n_rows, n_categories = scores.shape
     quotas = _whole_numbers(shares, n_rows)
+    if n_categories == 2:  # the surest rows of the second one
+        codes = np.zeros(n_rows, dtype=np.int64)
+        codes[np.argsort(scores[:, 0] - scores[:, 1], kind="stable")[: quotas[1]]] = 1
+        return codes
     spread = float(scores.std())
     log_kernel = scores / (_TEMPERATURE * spread) if spread > 0.0 else np.zeros_like(scores)
     log_kernel = log_kernel - log_kernel.max(axis=1, keepdims=True)

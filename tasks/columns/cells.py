@@ -1,5 +1,6 @@
 """The cells of one column of the source as plain text or numbers, and the count of those that cannot be read."""
 
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -24,6 +25,9 @@ MISSING_MARKS = ("NA", "N/A", "#N/A", "<NA>", "NaT", "?", "null", "None", "-")
 """What people write for a missing value, in upper or lower case. Such cells are refused where the mark is no declared
 category, since only the steward knows what was meant."""
 NOT_A_NUMBER = r"^[+-]?nan$"
+TRUE = ("true", "t", "yes", "y", "1", "1.0")
+FALSE = ("false", "f", "no", "n", "0", "0.0")
+
 Int = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Counts = dict[str, int]
@@ -55,10 +59,18 @@ def cells_of(values: pa.ChunkedArray, tally: Counts) -> pa.Array | None:
 
 
 def without_marks(text: pa.Array, column: FeatureColumn, missing_values: Sequence[str]) -> pa.Array:
-    """Text in which declared marks of a missing value are null, but for those that are categories of the column."""
-    levels = {level.lower() for level in getattr(column, "levels", []) if isinstance(level, str)}
+    """Cells in which declared marks of a missing value are null, but for those that are values of the column."""
+    levels = {str(level).lower() for level in getattr(column, "levels", [])}
+    if isinstance(column, BooleanColumn):
+        levels = {*TRUE, *FALSE}
     marks = [mark.strip().lower() for mark in missing_values if mark.strip().lower() not in levels]
-    marked = pc.is_in(pc.utf8_lower(text), pa.array(marks, text.type))
+    if is_text(text.type):
+        marked = pc.is_in(pc.utf8_lower(text), pa.array(marks, text.type))
+    elif pa.types.is_integer(text.type) or pa.types.is_floating(text.type):
+        numbers = [float(mark) for mark in marks if re.fullmatch(r"[+-]?\d+(\.\d*)?", mark)]
+        marked = pc.is_in(text.cast(pa.float64(), safe=False), pa.array(numbers, pa.float64()))
+    else:
+        return text
     return pc.if_else(marked, pa.scalar(None, text.type), text)
 
 
@@ -134,6 +146,7 @@ def not_a_number_in(text: pa.Array, column: FeatureColumn) -> Flags:
 
 
 def matches(text: pa.Array, pattern: str) -> Flags:
+    """Where text matches a pattern; nowhere where it is null."""
     match: Callable[..., pa.Array] = pc.match_substring_regex
     return flags_of(match(text, pattern, ignore_case=True))
 
@@ -144,18 +157,22 @@ def flags_of(flags: pa.Array) -> Flags:
 
 
 def valid(cells: pa.Array) -> Flags:
+    """Where cells are not null."""
     return flags_of(cells.is_valid())
 
 
 def count_of(flags: pa.Array) -> int:
+    """How many are true."""
     return int(flags_of(flags).sum())
 
 
 def add_count(tally: Counts, what: str, count: int) -> None:
+    """Add to a tally, if there is something to add."""
     tally[what] = tally.get(what, 0) + count
 
 
 def series_of_days(days: Int, known: Flags) -> pd.Series:
+    """Dates from days since 1970."""
     return pd.Series(np.where(known, days.astype("datetime64[D]"), np.datetime64("NaT")).astype("datetime64[s]"))
 
 

@@ -1,11 +1,14 @@
 """How columns become coordinates: which places in an encoded row belong to which feature, and what they hold."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
-from schemas.columns import BooleanColumn, CategoricalColumn, FeatureColumn
+from schemas.columns import BooleanColumn, CategoricalColumn, FeatureColumn, IntegerColumn, OrdinalColumn
 from schemas.table import TableSchema
 
+MOST_VALUES = 128
+"""Columns of whole numbers with more values than these are as good as continuous."""
 BlockKind = Literal["value", "category", "missing"]
 
 
@@ -57,7 +60,14 @@ class Layout:
 
     def of(self, column: str) -> list[Block]:
         """The blocks of one column; empty if it has a single possible value."""
-        return [block for block in self.blocks if block.column == column]
+        return self._by_column.get(column, [])
+
+    @cached_property
+    def _by_column(self) -> dict[str, list[Block]]:
+        found: dict[str, list[Block]] = {}
+        for block in self.blocks:
+            found.setdefault(block.column, []).append(block)
+        return found
 
 
 def layout_of(table: TableSchema) -> Layout:
@@ -70,11 +80,22 @@ def layout_of(table: TableSchema) -> Layout:
     return Layout(tuple(blocks))
 
 
+def n_values(column: FeatureColumn) -> int:
+    """How many evenly spaced values a column may have; 0 if it is as good as continuous."""
+    if isinstance(column, OrdinalColumn):
+        found = len(column.levels)
+    elif isinstance(column, IntegerColumn) and column.log_offset is None:
+        found = column.bounds[1] - column.bounds[0] + 1
+    else:
+        return 0
+    return found if 2 <= found <= MOST_VALUES else 0
+
+
 def _parts(column: FeatureColumn) -> list[tuple[BlockKind, int, int]]:
     if isinstance(column, CategoricalColumn | BooleanColumn):
         possible = len(column.levels) + column.nullable
         return [] if possible == 1 else [("category", 1 if possible == 2 else possible, possible)]
     value: tuple[BlockKind, int, int] = ("value", 1, 0)
     if column.type == "ordinal" and len(column.levels) == 1:
-        return [("missing", 1, 2)] if column.nullable else []
+        return [("category", 1, 2)] if column.nullable else []
     return [("missing", 1, 2), value] if column.nullable else [value]

@@ -29,7 +29,9 @@ from schemas.columns import (
     NumericColumn,
 )
 from tasks.columns.cells import (
+    FALSE,
     MISSING_MARKS,
+    TRUE,
     Counts,
     Flags,
     Int,
@@ -47,8 +49,6 @@ from tasks.columns.cells import (
 )
 from tasks.columns.times import read_dates, read_datetimes
 
-TRUE = ("true", "t", "yes", "y", "1", "1.0")
-FALSE = ("false", "f", "no", "n", "0", "0.0")
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _INFINITY = r"^[+-]?inf(inity)?$"
 _THOUSANDS = (
@@ -93,7 +93,7 @@ def read_column(
     """
     tally: Counts = {}
     cells = cells_of(values, tally)
-    if cells is not None and is_text(cells.type) and missing_values:
+    if cells is not None and missing_values:
         cells = without_marks(cells, column, missing_values)
     if cells is not None and column.nullable and pa.types.is_floating(cells.type):
         cells = pc.if_else(pc.is_nan(cells), pa.scalar(None, cells.type), cells)

@@ -67,6 +67,7 @@ _NOT_IN_A_ZONE = "with a time that no time zone can be applied to, before 0001-0
 
 
 def read_dates(cells: pa.Array, column: DateColumn, tally: Counts) -> pd.Series:
+    """Dates, and the count of what is none."""
     known = valid(cells)
     if is_text(cells.type):
         moments, known, has_clock, _, _ = _parsed(cells)
@@ -85,6 +86,7 @@ def read_dates(cells: pa.Array, column: DateColumn, tally: Counts) -> pd.Series:
 
 
 def read_datetimes(cells: pa.Array, column: DatetimeColumn, tally: Counts) -> pd.Series:
+    """Times, and the count of what is none."""
     if is_text(cells.type):
         moments, known, _, offsets, has_offset = _parsed(cells)
         tally_text(cells, known, "a date and time (2020-01-31T12:00:00)", column, tally)

@@ -82,6 +82,13 @@ def to_comparable(values: pd.Series, column: OrderedColumn) -> FloatArray:
     return numbers
 
 
+def on_grid(values: pd.Series, column: OrderedColumn) -> bool:
+    """Whether all values are ones that a release may hold: multiples of the precision, whole ones of the resolution."""
+    numbers = as_numbers(values, column)
+    present = numbers[~np.isnan(numbers)]
+    return bool(np.allclose(grid_of(column).nearest(present), present, rtol=1e-12, atol=0.0))
+
+
 def level_codes(values: pd.Series, levels: list[str] | list[int] | list[bool]) -> npt.NDArray[np.int64]:
     """The place of each value among `levels`; -1 where it is missing or not among them."""
     index = pd.Index(levels, dtype="boolean" if isinstance(levels[0], bool) else None)

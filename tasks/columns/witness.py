@@ -1,6 +1,7 @@
 """Whether public constraints can hold together: rows drawn from the declared domain that obey them."""
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -100,7 +101,11 @@ def _cases(part: Part) -> Iterator[State]:
         yield {}
         return
     choices = [_representatives(name, part) for name in part.given]
-    rows = np.array(list(itertools.islice(itertools.product(*choices), _MOST_KEYS)))
+    if math.prod(map(len, choices)) <= _MOST_KEYS:
+        rows = np.array(list(itertools.product(*choices)))
+    else:
+        random = np.random.default_rng(_SEED)
+        rows = np.column_stack([random.choice(choice, _MOST_KEYS) for choice in choices])
     state = {name: rows[:, place] for place, name in enumerate(part.given)}
     _, firsts = np.unique(part.pattern(state), axis=0, return_index=True)
     for first in firsts:

@@ -6,6 +6,7 @@ published releases hold the hash of their entry for that.
 
 import hashlib
 import json
+import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +23,7 @@ def next_entry(last: LedgerEntry | None, **content: Any) -> tuple[LedgerEntry, s
     """The entry that follows `last`, and its content as it is kept and hashed."""
     entry = LedgerEntry(
         sequence=last.sequence + 1 if last else 1,
+        nonce=secrets.token_hex(32),
         at=datetime.now(UTC),
         previous_hash=last.hash if last else _GENESIS,
         hash="",

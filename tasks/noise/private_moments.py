@@ -25,8 +25,9 @@ from tasks.noise.moments import (
 )
 from tasks.noise.moments.estimate import column_scales
 from tasks.noise.moments.laws import BlockNoise, MomentsNoise, moments_noise, noise_laws, symmetric_noise
-from tasks.noise.moments.released import HALF_RANGE
-from tasks.noise.moments.rules import covariances_by_class, norm_bound
+from tasks.noise.moments.marginals import histograms
+from tasks.noise.moments.released import COUNT_UNIT, HALF_RANGE
+from tasks.noise.moments.rules import MarginalsRule, covariances_by_class, marginals_rule, norm_bound
 from tasks.noise.moments.sums import first_sums, second_sums
 from tasks.noise.parameters import check_epsilon
 
@@ -49,7 +50,7 @@ _MOST_SUM = 2**61
 
 @dataclass(frozen=True)
 class PrivateMoments:
-    """Two Gaussian releases of integer sums, and rows drawn from them.
+    """Two or three Gaussian releases of integer sums, and rows drawn from them.
 
     Parameters
     ----------
@@ -97,15 +98,21 @@ class PrivateMoments:
     G^2 / mu2 in each direction of that space means s2 / G^2 on a count, s2 / (sqrt 2 G) on an entry of a class sum, s2
     on a diagonal entry and s2 / sqrt 2 on one above the diagonal (which counts twice in the norm).
 
-    Composition.  mu^2 = mu1^2 + mu2^2 (Dong, Roth, Su 2022, corollary 3.3; the second release may depend on the first),
-    and mu is the reciprocal of the analytic Gaussian noise multiplier for (epsilon, delta).  The rounded
+    Third release, where the public rule has one: a histogram of each value coordinate over public bins, of all rows or
+    by class; missing values are in no bin.  A replaced row takes 1 from a bin and adds 1 to another, for each of the
+    p_v value coordinates: |H - H'|^2 <= 2 p_v, attained (`moments.marginals`), so s3 = sqrt(2 p_v) / mu3 rows, on
+    counts in units of 2^-10 rows, so that rounding is fine beside it.  Drawn values are moved to them by rank.
+
+    Composition.  mu^2 = mu1^2 + mu2^2 + mu3^2 (Dong, Roth, Su 2022, corollary 3.3; each release may depend on those
+    before it), and mu is the reciprocal of the analytic Gaussian noise multiplier for (epsilon, delta).  The rounded
     Gaussian on integers is post-processing of the continuous one (`LatticeGaussian`).  Each standard deviation is taken
     1 + 2^-30 times as large, more than the float operations before it can lose.  Beside it stands the sampler's own
     deviation, below 2^-117 in total variation for each of the released numbers.
 
-    Public rules.  Whether covariances are released by class, and G, follow from public numbers (`moments.rules`).
+    Public rules.  Whether covariances are released by class, G, and what the third release is, follow from public
+    numbers (`moments.rules`).  Without a third release the noise is as if there had never been one.
 
-    Cost.  n p^2 operations in blocks of 2^20 cells, and 10 ms to 40 ms for each of six noise laws.
+    Cost.  n p^2 operations in blocks of 2^20 cells, and 10 ms to 40 ms for each of six or seven noise laws.
 
     References
     ----------
@@ -160,7 +167,17 @@ class PrivateMoments:
     @property
     def second_mu(self) -> float:
         """mu2, the second release's part."""
-        return math.sqrt(1.0 - FIRST_SHARE) * self.mu
+        return math.sqrt(1.0 - FIRST_SHARE - self.marginals.share) * self.mu
+
+    @property
+    def third_mu(self) -> float:
+        """mu3, the third release's part; 0 where there is none."""
+        return math.sqrt(self.marginals.share) * self.mu
+
+    @property
+    def marginals(self) -> MarginalsRule:
+        """What the third release is; a public rule."""
+        return marginals_rule(self.layout, self.mu, self.n_rows, self.n_classes)
 
     def dp_event(self) -> DpEvent:
         """Give dp_accounting's Gaussian event for one release, under replacement of a record."""
@@ -185,10 +202,13 @@ class PrivateMoments:
         return max(1, math.floor(norm_bound(self.layout, self.second_mu, self.n_rows, blocks) * self.unit))
 
     def _laws(self) -> dict[str, LatticeGaussian]:
-        return noise_laws(self.layout.first_cost, self.radius, self.first_mu, self.second_mu)
+        layout = self.layout
+        return noise_laws(
+            layout.first_cost, self.radius, layout.values.size, self.first_mu, self.second_mu, self.third_mu
+        )
 
     def parameters(self) -> dict[str, float | int | bool]:
-        """Give what a plan and a manifest state; all public."""
+        """Give what a plan and a manifest state; all public.  Noise on histograms is in 2^-10 rows."""
         return {
             "mu": self.mu,
             "rows": self.n_rows,
@@ -197,6 +217,9 @@ class PrivateMoments:
             **self._blocks_by_kind(),
             "covariance_by_class": self.per_class,
             "radius_steps": self.radius,
+            "marginals_share": self.marginals.share,
+            "marginals_bins": self.marginals.bins,
+            "marginals_by_class": self.marginals.by_class,
             **{f"{name}_noise": law.standard_deviation for name, law in self._laws().items()},
         }
 
@@ -221,6 +244,7 @@ class PrivateMoments:
             unit=self.unit,
             column_deviation=column_deviation,
             by_block=self.blocks is not None,
+            n_groups=self.n_classes if self.marginals.by_class else 1,
         )
 
     def release(self, lattice: IntArray, labels: IntArray, bits: BitSource) -> MomentsRelease:
@@ -250,18 +274,37 @@ class PrivateMoments:
         )
         how = self.standardization(first)
         counts, class_sums, seconds = second_sums(lattice, labels, self.n_classes, how, per_class=self.per_class)
+        noisy_counts = counts + laws["counts"].sample(counts.shape, bits=bits)
+        noisy_sums = class_sums + laws["class_sums"].sample(class_sums.shape, bits=bits)
+        noisy_seconds = seconds + symmetric_noise(laws, len(seconds), self.n_features, bits)
+        third: dict[str, Any] = {}
+        if self.marginals.share:
+            counted = self._histograms(lattice, labels) * COUNT_UNIT
+            third = {
+                "marginals": counted + laws["marginals"].sample(counted.shape, bits=bits),
+                "marginals_noise": laws["marginals"].standard_deviation,
+                "marginal_bins": self.marginals.bins,
+            }
         return MomentsRelease(
             n_rows=self.n_rows,
             first=first,
             standardization=how,
-            counts=counts + laws["counts"].sample(counts.shape, bits=bits),
-            class_sums=class_sums + laws["class_sums"].sample(class_sums.shape, bits=bits),
-            second_moments=seconds + symmetric_noise(laws, len(seconds), self.n_features, bits),
+            counts=noisy_counts,
+            class_sums=noisy_sums,
+            second_moments=noisy_seconds,
             counts_noise=laws["counts"].standard_deviation,
             class_sums_noise=laws["class_sums"].standard_deviation,
             second_moments_noise=laws["above_diagonal"].standard_deviation,
             randomness=bits.label,
+            **third,
         )
+
+    def _histograms(self, lattice: IntArray, labels: IntArray) -> IntArray:
+        """The exact counts of the third release, in rows."""
+        rule = self.marginals
+        n_groups = self.n_classes if rule.by_class else 1
+        groups = labels if rule.by_class else np.zeros_like(labels)
+        return histograms(lattice, groups, n_groups, self.layout, rule.bins)
 
     def standardization(self, first: FirstMoments) -> Standardization:
         """Give how rows are standardised, from the first release alone."""
@@ -296,7 +339,7 @@ class PrivateMoments:
         """
         if n_rows < 1:
             raise ValueError(f"n_rows must be at least 1, got n_rows={n_rows}")
-        return draw_rows(fit_model(release, self.layout), release.standardization, n_rows, bits, self.layout)
+        return draw_rows(fit_model(release, self.layout), release.standardization, n_rows, bits, self.layout, release)
 
     def _check(self, lattice: Any, labels: Any) -> None:
         for name, array, shape, least, most in (

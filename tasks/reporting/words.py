@@ -137,6 +137,7 @@ def not_covered(rows: int, features: int, element: Guarantee, mechanism: Mechani
     cells = rows * features
     sentences = [
         *([LABELS_IN_WORDS["public"]] if element.labels == "public" else []),
+        *(f"Column {name} is public: its values are released unchanged." for name in element.public_columns),
         f"The number of rows is public: {count(rows)}.",
     ]
     if element.distance < 1:

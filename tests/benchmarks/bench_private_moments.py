@@ -10,6 +10,10 @@ ones; numbers that are missing somewhere are nullable blocks.  Means over 3 spli
 8000 of its drawn rows.  `before` is what a first version reached (separate releases of class counts, class sums and
 one second moment, no centring, columns of 0 and 1 as numbers; 3 splits).
 
+Columns of whole numbers of a range up to 128 are blocks with levels.  ks is the mean Kolmogorov-Smirnov distance of
+columns of numbers between members and drawn rows, tv the mean total variation distance of those with levels, share the
+part of mu^2 that histograms get (0: none).
+
 scikit-learn's tables always run; the others are read from the folder that FABRICA_BENCHDATA names, by default
 `shared/benchdata` beside the project, and are left out where it is not.
 """
@@ -18,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -40,14 +45,15 @@ EPSILONS = (1.0, 8.0)
 MIXED_EPSILONS = (1.0, 4.0, 8.0, 16.0)
 SPLITS = 3
 FOLDER = Path(os.environ.get("FABRICA_BENCHDATA") or Path(__file__).resolve().parents[2].parent / "shared/benchdata")
-FILES = {"vehicle": "vehicle", "satimage": "satimage"}
+FILES = {"vehicle": "vehicle", "satimage": "satimage", "letter": "letter"}
 MIXED_FILES = {
     "heart disease": "heart_disease",
     "german credit": "german_credit",
     "credit approval": "credit_approval",
     "adult": "adult",
 }
-ONE_SPLIT = {"adult"}
+ONE_SPLIT = {"adult", "letter"}
+MOST_LEVELS = 128
 BOOSTING_ROWS = 8000
 BEFORE = {
     ("heart disease", 1.0): (0.54, 0.65),
@@ -75,7 +81,7 @@ def tables() -> Iterator[tuple[str, IntArray, IntArray, Blocks]]:
     """Name, cells on the lattice, label codes and blocks (None: numbers only) of each table that is there."""
     for name, load in (("wine", load_wine), ("breast cancer", load_breast_cancer), ("digits", load_digits)):
         features, labels = load(return_X_y=True)
-        yield name, on_lattice(features), labels.astype(np.int64), None
+        yield name, on_lattice(features), labels.astype(np.int64), value_blocks(features)
     for name, file in {**FILES, **MIXED_FILES}.items():
         path = FOLDER / f"{file}.parquet"
         if path.exists():
@@ -85,7 +91,8 @@ def tables() -> Iterator[tuple[str, IntArray, IntArray, Blocks]]:
                 lattice, blocks = encoded(frame)
                 yield name, lattice, labels, blocks
             else:
-                yield name, on_lattice(frame.to_numpy(np.float64)), labels, None
+                features = frame.to_numpy(np.float64)
+                yield name, on_lattice(features), labels, value_blocks(features)
 
 
 def encoded(frame: pd.DataFrame) -> tuple[IntArray, tuple[Block, ...]]:
@@ -95,12 +102,14 @@ def encoded(frame: pd.DataFrame) -> tuple[IntArray, tuple[Block, ...]]:
     for _, column in frame.items():
         missing = column.isna().to_numpy()
         if pd.api.types.is_numeric_dtype(column) and column.nunique() > 2:
-            value = on_lattice(column.fillna(column.min()).to_numpy(np.float64)[:, None])
+            numbers = column.fillna(column.min()).to_numpy(np.float64)
+            value = on_lattice(numbers[:, None])
+            levels = levels_of(numbers)
             if missing.any():
                 value[missing] = LATTICE_STEPS // 2
                 parts.append(np.where(missing[:, None], LATTICE_STEPS, 0).astype(np.int64))
             parts.append(value)
-            blocks.append(Block("nullable", 2) if missing.any() else Block("value", 1))
+            blocks.append(Block("nullable", 2, levels) if missing.any() else Block("value", 1, levels))
             continue
         codes = pd.factorize(column.astype(str).mask(missing, "missing"), sort=True)[0]
         width = int(codes.max()) + 1
@@ -108,6 +117,43 @@ def encoded(frame: pd.DataFrame) -> tuple[IntArray, tuple[Block, ...]]:
         parts.append(hot if width > 2 else hot[:, 1:])
         blocks.append(Block("one-hot", width) if width > 2 else Block("binary", 1))
     return np.hstack(parts), tuple(blocks)
+
+
+def value_blocks(features: FloatArray) -> Blocks:
+    """Blocks of numbers only; None where none has few levels."""
+    blocks = tuple(Block("value", 1, levels_of(column)) for column in features.T)
+    return blocks if any(block.levels for block in blocks) else None
+
+
+def levels_of(numbers: FloatArray) -> int:
+    """Whole numbers of a short range are levels: 0 means that it is not such a column."""
+    levels = int(numbers.max() - numbers.min()) + 1
+    return levels if np.array_equal(numbers, np.rint(numbers)) and 2 <= levels <= MOST_LEVELS else 0
+
+
+def distances(real: IntArray, drawn: IntArray, blocks: Blocks) -> tuple[float, float]:
+    """Mean Kolmogorov-Smirnov distance over columns of numbers, and total variation over those with levels (or nan)."""
+    ks, variation, at = [], [], 0
+    for block in blocks or (Block("value", 1),) * real.shape[1]:
+        at += block.width
+        if block.kind not in {"value", "nullable"}:
+            continue
+        parts = []
+        for rows in (real, drawn):
+            present = rows[rows[:, at - 2] == 0] if block.kind == "nullable" else rows
+            cells = present[:, at - 1] / LATTICE_STEPS
+            if block.levels:  # nearest ones, for rows that were drawn without
+                cells = np.floor(cells * (block.levels - 1) + 0.5)
+            parts.append(np.sort(cells))
+        if not all(part.size for part in parts):
+            continue
+        points = np.unique(np.concatenate(parts))
+        below = [np.searchsorted(part, points, side="right") / len(part) for part in parts]
+        ks.append(float(np.max(np.abs(below[0] - below[1]))))
+        if block.levels:
+            shares = [np.diff(part, prepend=0.0) for part in below]
+            variation.append(0.5 * float(np.abs(shares[0] - shares[1]).sum()))
+    return float(np.mean(ks)) if ks else math.nan, float(np.mean(variation)) if variation else math.nan
 
 
 def on_lattice(features: FloatArray) -> IntArray:
@@ -144,13 +190,14 @@ def measure(name: str, lattice: IntArray, labels: IntArray, blocks: Blocks, spli
     real = np.mean([accuracies((lattice[a], labels[a]), (lattice[b], labels[b])) for a, b in parts], axis=0)
     lines: list[dict[str, object]] = []
     for epsilon in MIXED_EPSILONS if blocks else EPSILONS:
-        reached, seconds = [], []
+        reached, seconds, apart = [], [], []
         for members, controls in parts:
             start = time.perf_counter()
             mechanism = PrivateMoments(epsilon, DELTA, lattice.shape[1], n_classes, len(members), blocks)
             release = mechanism.release(lattice[members], labels[members], bits)
             drawn = mechanism.draw(release, len(members), bits)
             seconds.append(time.perf_counter() - start)
+            apart.append(distances(lattice[members], drawn[0], blocks))
             reached.append(accuracies(drawn, (lattice[controls], labels[controls])))
         noise = mechanism.expected_noise()
         lines.append(
@@ -165,6 +212,10 @@ def measure(name: str, lattice: IntArray, labels: IntArray, blocks: Blocks, spli
                 "spread": np.std(reached, axis=0).round(3).tolist(),
                 "before": BEFORE.get((name, epsilon)),
                 "real": real.round(3).tolist(),
+                "kolmogorov_smirnov": rounded(apart, 0),
+                "total_variation": rounded(apart, 1),
+                "marginals_share": round(mechanism.marginals.share, 3),
+                "marginals_by_class": mechanism.marginals.by_class,
                 "covariance_by_class": mechanism.per_class,
                 "signal_to_noise": round(noise.signal_to_noise, 2),
                 "class_signal_to_noise": round(noise.class_signal_to_noise, 2),
@@ -172,6 +223,12 @@ def measure(name: str, lattice: IntArray, labels: IntArray, blocks: Blocks, spli
             }
         )
     return lines
+
+
+def rounded(pairs: list[tuple[float, float]], place: int) -> float | None:
+    """Mean of one of each pair; None where it is not a number."""
+    mean = float(np.mean([pair[place] for pair in pairs]))
+    return round(mean, 3) if math.isfinite(mean) else None
 
 
 def main() -> None:
@@ -183,7 +240,10 @@ def main() -> None:
     lines: list[dict[str, object]] = []
     if not arguments.json:
         print("logistic regression / gradient boosting; before = a first version, real = trained on real rows")
-        print(f"{'table':<16}{'eps':>4} {'majority':>9} {'drawn':>12} {'+-':>12} {'before':>12} {'real':>12} {'s':>6}")
+        print(
+            f"{'table':<16}{'eps':>4} {'majority':>9} {'drawn':>12} {'+-':>12} {'before':>12} {'real':>12} "
+            f"{'ks':>5} {'tv':>5} {'share':>6} {'s':>6}"
+        )
     with threadpool_limits(1):
         for name, lattice, labels, blocks in tables():
             if arguments.quick and name not in {"wine", "breast cancer"}:
@@ -196,6 +256,11 @@ def main() -> None:
         print(json.dumps({"delta": DELTA, "splits": 1 if arguments.quick else SPLITS, "cases": lines}))
 
 
+def distance(value: object) -> str:
+    """With three digits, or a dash where there is none."""
+    return f"{value:>5.3f}" if isinstance(value, float) else f"{'-':>5}"
+
+
 def print_line(line: dict[str, object]) -> None:
     """One line of the table."""
     pairs = []
@@ -206,7 +271,8 @@ def print_line(line: dict[str, object]) -> None:
     drawn, spread, before, real = pairs
     print(
         f"{line['table']:<16}{line['epsilon']:>4g} {line['majority']:>9.2f} {drawn:>12} {spread:>12} {before:>12} "
-        f"{real:>12} {line['release_s']:>6.2f}",
+        f"{real:>12} {distance(line['kolmogorov_smirnov'])} {distance(line['total_variation'])} "
+        f"{line['marginals_share']:>6} {line['release_s']:>6.2f}",
         flush=True,
     )
 

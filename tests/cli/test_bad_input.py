@@ -261,6 +261,6 @@ def test_usage_faults_end_with_2(
     monkeypatch.chdir(tmp_path)
     write_project(tmp_path)
     outcome = fabrica(*arguments)
-    assert outcome.exit_code == (5 if arguments[0] == "report" else 2), outcome.err
+    assert outcome.exit_code == 2, outcome.err
     assert outcome.err and "Traceback" not in outcome.err
     assert [path for path in home.rglob("*") if path.is_file()] == []

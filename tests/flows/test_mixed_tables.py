@@ -10,9 +10,13 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from flows import pipeline
 from schemas.audit import AuditReport
 from schemas.manifest import Manifest
 from schemas.table import TableSchema
+from tasks.noise import SeededBits
+from tasks.staging import Staging
+from tasks.workspace import Workspace, make_private
 from tests.conftest import Outcome
 from tests.mixed_table import COLUMNS, SPEC, TOWNS, mixed
 from tests.projects import changed, write_project
@@ -65,7 +69,7 @@ def test_the_release_looks_like_the_source(
     manifest = Manifest.model_validate_json((release / "manifest.json").read_bytes())
     assert [column.name for column in manifest.columns] == list(data.columns)
     audit = AuditReport.model_validate_json((home / "reports" / "mixed" / "a" / "audit.json").read_bytes())
-    assert {c.name for c in audit.utility.categories} == {"town", "smoker", "select", "constant"}
+    assert {c.name for c in audit.utility.categories} == {"triage", "town", "smoker", "select", "constant"}
     assert audit.validation.mapped_to_other["town"] > 0
     package = json.loads((release / "datapackage.json").read_text())
     fields = {field["name"]: field for field in package["resources"][0]["schema"]["fields"]}
@@ -98,7 +102,10 @@ def test_public_columns_are_the_members_own(fabrica: Fabrica, home: Path, tmp_pa
     assert "column `height (m)`" in manifest.guarantee.element.sentence()
     moments = changed(spec, "privacy", PRIVACY["private moments"])
     refused = fabrica("plan", write_project(tmp_path / "q", moments))
-    assert refused.exit_code == 2 and "is public, but private-moments draws new rows" in refused.err
+    assert (
+        refused.exit_code == 2
+        and "table.columns.height (m).role: is public, but private-moments draws new rows" in refused.err
+    )
 
 
 def test_the_plan_speaks_each_columns_language(fabrica: Fabrica, home: Path, tmp_path: Path) -> None:
@@ -237,3 +244,37 @@ def test_five_hundred_columns(fabrica: Fabrica, home: Path, tmp_path: Path) -> N
     spec = _small({f"c{n}": INTEGER for n in range(500)})
     release = _release(fabrica, home, tmp_path / "p", changed(spec, "privacy.budget.epsilon", 5e3), frame)
     assert pd.read_parquet(release / "data").shape == (42, 501)
+
+
+def test_released_labels_are_the_responses_and_nothing_else(home: Path, tmp_path: Path) -> None:
+    spec = changed(SPEC, "privacy.labels", {"randomized_response": {"epsilon": 0.5}})
+    pipeline.propose(write_project(tmp_path / "p", spec, mixed()), "a", bits=SeededBits(3))
+    staging = Staging(Workspace(home), "mixed", "a")
+    noise_added, members = staging.noise_added(), staging.member_rows()
+    assert noise_added is not None and members is not None
+    released = pd.read_parquet(staging.release / "data")["outcome"]
+    assert released.tolist() == [["home", "ward"][label] for label in noise_added.labels]
+    assert (released.to_numpy() != mixed()["outcome"].to_numpy()[members]).mean() > 0.2  # e^0.5 to 1: 38 % change
+
+
+def test_what_is_released_depends_on_released_data_only(home: Path, tmp_path: Path) -> None:
+    """The same noise-added rows give the same release whatever the source's cells are."""
+    spec = changed(SPEC, "table.constraints", [])
+    first = tmp_path / "p"
+    pipeline.propose(write_project(first, spec, mixed()), "a", bits=SeededBits(3))
+    staging = Staging(Workspace(home), "mixed", "a")
+    kept, members = staging.noise_added(), staging.member_rows()
+    released = pd.read_parquet(staging.release / "data")
+    assert kept is not None and members is not None
+    other = mixed()
+    for name in ("age", "costs", "height (m)", "town", "smoker", "select", "triage"):
+        other[name] = other[name].to_numpy()[::-1]
+    again = Staging(Workspace(home), "mixed", "b")
+    original = Staging.noise_added
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Staging, "noise_added", lambda self: kept if self.release_id == "b" else original(self))
+        patched.setattr(Staging, "member_rows", lambda self: members)
+        patched.setattr(Staging, "start", lambda *_: make_private(again.folder))
+        pipeline.propose(write_project(tmp_path / "q", spec, other), "b", bits=SeededBits(4))
+    pd.testing.assert_frame_equal(pd.read_parquet(again.release / "data"), released)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tasks.noise import SeededBits
 from tasks.noise.moments import MomentsRelease
+from tasks.noise.moments.marginals import histograms
 from tasks.noise.moments.sums import first_sums, second_sums
 from tasks.noise.private_moments import LATTICE_STEPS, Block, PrivateMoments
 from tests.unit.test_private_moments import keeps_its_blocks, mixed_table
@@ -20,6 +21,8 @@ epsilons = st.sampled_from([0.05, 1.0, 20.0])
 seeds = st.integers(0, 2**32)
 block = st.one_of(
     st.sampled_from([Block("value", 1), Block("binary", 1), Block("nullable", 2)]),
+    st.builds(Block, st.just("value"), st.just(1), st.integers(2, 9)),
+    st.builds(Block, st.just("nullable"), st.just(2), st.integers(2, 9)),
     st.integers(3, 6).map(lambda k: Block("one-hot", k)),
 )
 mixed = st.lists(block, min_size=1, max_size=5).map(tuple)
@@ -67,6 +70,7 @@ def test_noise_falls_with_epsilon_and_a_plan_is_finite(epsilon: float, p: int, c
     assert less_private.expected_noise().column_mean < mechanism.expected_noise().column_mean
     figures = vars(mechanism.expected_noise())
     assert figures.pop("blocks") == ()
+    assert (figures.pop("marginal") > 0) is bool(mechanism.marginals.share)
     assert all(np.isfinite(value) and value > 0 for value in figures.values())
 
 
@@ -89,10 +93,10 @@ def test_mixed_rows_are_drawn_as_mixed_rows(
 
 @settings(max_examples=100, deadline=None)
 @given(mixed, st.integers(1, 3), st.integers(1, 4), seeds, st.booleans())
-def test_no_mixed_neighbour_exceeds_either_release(
+def test_no_mixed_neighbour_exceeds_any_release(
     blocks: tuple[Block, ...], c: int, n: int, seed: int, at_the_ends: bool
 ) -> None:
-    """The squared distance of two neighbours' exact sums, in units of noise, is at most mu1^2 and mu2^2."""
+    """The squared distance of two neighbours' exact sums, in units of noise, is at most mu1^2, mu2^2 and mu3^2."""
     random = np.random.default_rng(seed)
     lattice, labels = mixed_table(blocks, n, c, random, at_the_ends=at_the_ends)
     row, label = mixed_table(blocks, 1, c, random, at_the_ends=at_the_ends)
@@ -120,3 +124,31 @@ def test_no_mixed_neighbour_exceeds_either_release(
         # Noise above the diagonal is 1 / sqrt 2 of that on it, so each entry of the mirrored matrix counts alike.
         moved += float(np.sum((seconds / noise["diagonal_noise"]) ** 2))
         assert moved <= mechanism.second_mu**2
+
+    # Histograms of so few rows are never released; their noise is that of a mechanism with more rows.
+    more = PrivateMoments(1.0, 1e-5, lattice.shape[1], c, 10**6, blocks)
+    if more.marginals.share:
+        deviation = float(more.parameters()["marginals_noise"]) / 1024
+        for groups, other_groups in ((labels, other_labels), (0 * labels, 0 * labels)):
+            one, two = (
+                histograms(rows, own, c, more.layout, bins)
+                for rows, own in ((lattice, groups), (other, other_groups))
+                for bins in (more.marginals.bins,)
+            )
+            assert np.sum(((one - two) / deviation) ** 2) <= more.third_mu**2
+    else:
+        assert not more.layout.values.size
+
+
+@settings(max_examples=20, deadline=None)
+@given(mixed, st.integers(1, 3), seeds, st.integers(1, 3000))
+def test_rows_moved_to_histograms_are_mixed_rows(blocks: tuple[Block, ...], c: int, seed: int, n_drawn: int) -> None:
+    lattice, labels = mixed_table(blocks, 1500, c, np.random.default_rng(seed))
+    mechanism = PrivateMoments(20.0, 1e-5, lattice.shape[1], c, 1500, blocks)
+    release = mechanism.release(lattice, labels, SeededBits(seed))
+    assert bool(mechanism.marginals.share) is bool(release.marginals.size)
+    plain = release.to_dict()
+    assert MomentsRelease.from_dict(json.loads(json.dumps(plain))).to_dict() == plain
+    drawn, drawn_labels = mechanism.draw(release, n_drawn, SeededBits(seed + 1))
+    assert drawn.shape == (n_drawn, lattice.shape[1]) and drawn_labels.shape == (n_drawn,)
+    assert keeps_its_blocks(drawn, blocks)

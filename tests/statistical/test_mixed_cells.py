@@ -113,3 +113,33 @@ def test_a_broken_border_is_convicted(
     column: str, what: str, weaken: Callable[[Part], Part], one: Any, other: Any
 ) -> None:
     assert _violation(_broken(_noise("dirac-laplace"), column, what, weaken), column, one, other) is not None
+
+
+PAIRS: dict[str, dict[str, Any]] = {
+    **{f"flag{i}": {"type": "boolean"} for i in range(3)},
+    **{f"amount{i}": {"type": "numeric", "bounds": [0, 1], "nullable": True} for i in range(3)},
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_every_column_of_a_part_gets_answers_of_its_own(name: str) -> None:
+    """No answer is passed on as it is, and none is shared with another column."""
+    table = TableSchema.model_validate({"label": "y", "columns": {**PAIRS, "y": {"type": "boolean"}}})
+    budget = {"epsilon": 100.0, "delta": 0.5}
+    asked = {"unit": "element", "epsilon": EPSILON, "delta": DELTA, "mechanism": "dirac-laplace", "budget": budget}
+    noise = cell_noise(Privacy.model_validate(asked), groups_of(table), 2)
+    n, random = 20_000, np.random.default_rng(2)
+    frame = pd.DataFrame({f"flag{i}": pd.Series(random.random(n) < 0.5, dtype="boolean") for i in range(3)})
+    frame = frame.assign(**{f"amount{i}": np.where(random.random(n) < 0.5, np.nan, 0.5) for i in range(3)})
+    members = ConfidentialTable(encode_features(frame, table), np.zeros(n, np.int64), 2.0**-16)
+    released = perturb.function(members, noise, layout_of(table), SeededBits(5)).lattice
+    flips = {}
+    for block in layout_of(table).blocks:
+        if block.kind != "value":
+            flips[block.column] = (released[:, block.start] > 2**15) != (members.lattice[:, block.start] > 2**15)
+    part = next(part for part in noise.parts if name in part.columns and part.what != "value")
+    expected = part.noise.change_probability  # type: ignore[union-attr]
+    # five standard deviations of a share, and of a correlation, of n rows
+    assert flips[name].mean() == pytest.approx(expected, abs=5 * (0.25 / n) ** 0.5)
+    for other in set(flips) - {name}:
+        assert abs(np.corrcoef(flips[name], flips[other])[0, 1]) < 5 / n**0.5

@@ -13,6 +13,8 @@ from tasks.noise import SeededBits
 from tasks.noise.gaussian_profile import gaussian_delta
 from tasks.noise.lattice_gaussian import LatticeGaussian
 from tasks.noise.moments import Standardization
+from tasks.noise.moments.marginals import histograms
+from tasks.noise.moments.released import COUNT_UNIT
 from tasks.noise.moments.sums import first_sums, second_sums, standardize
 from tasks.noise.private_moments import LATTICE_STEPS, Block, PrivateMoments
 from tests.statistics import hockey_stick_violation
@@ -316,3 +318,81 @@ def test_every_kind_of_mixed_column_gets_its_noise() -> None:
         ratios = seen[start : start + block.width] / block.column_mean
         assert np.all((ratios > 0.8) & (ratios < 1.25))
         start += block.width
+
+
+def third_statistic(mechanism: PrivateMoments, lattice: IntArray, labels: IntArray) -> IntArray:
+    rule = mechanism.marginals
+    groups = mechanism.n_classes if rule.by_class else 1
+    return histograms(lattice, labels * rule.by_class, groups, mechanism.layout, rule.bins).ravel() * COUNT_UNIT
+
+
+LEVELS = [
+    (Block("value", 1),),
+    (Block("value", 1, 3),),
+    (Block("nullable", 2, 4),),
+    (Block("nullable", 2), Block("value", 1, 2), Block("one-hot", 3)),
+]
+
+
+@pytest.mark.parametrize("blocks", LEVELS)
+@pytest.mark.parametrize("n_classes", [1, 2])
+def test_no_neighbour_exceeds_the_third_release_and_the_bound_is_met(blocks: tuple[Block, ...], n_classes: int) -> None:
+    """All pairs of rows of a grid, with all pairs of labels; by class and not.  Rows that agree say nothing."""
+    columns = sum(block.width for block in blocks)
+    n_rows = 10**5
+    kinds = {PrivateMoments(4.0, 1e-5, columns, c, n_rows, blocks).marginals.by_class for c in (1, 2)}
+    assert kinds == {False, True}
+    mechanism = PrivateMoments(4.0, 1e-5, columns, n_classes, n_rows, blocks)
+    tried = on_levels(every_row(blocks, [0, 1, 9000, 32768, 65535, 65536]), blocks)
+    statistics = np.array(
+        [third_statistic(mechanism, row[None], np.array([label])) for row, label in product(tried, range(n_classes))]
+    )
+    scaled = statistics / float(mechanism.parameters()["marginals_noise"])
+    farthest = max(float(np.max(np.linalg.norm(scaled - one, axis=1))) for one in scaled)
+    assert 0.999999 * mechanism.third_mu < farthest <= mechanism.third_mu
+
+
+def on_levels(rows: IntArray, blocks: tuple[Block, ...]) -> IntArray:
+    """Present values of coordinates with levels, moved to the nearest."""
+    rows, at = rows.copy(), 0
+    for block in blocks:
+        at += block.width
+        if block.levels:
+            nearest = np.rint(rows[:, at - 1] / LATTICE_STEPS * (block.levels - 1)) / (block.levels - 1)
+            missing = rows[:, at - 2] > 0 if block.kind == "nullable" else np.zeros(len(rows), dtype=bool)
+            rows[~missing, at - 1] = np.rint(nearest * LATTICE_STEPS).astype(np.int64)[~missing]
+    return rows
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_histograms_keep_their_claim_and_noise_for_one_moved_bin_is_convicted(broken: bool) -> None:
+    """Noise scaled as if a replaced row moved one bin: by the exact distance, and by samples."""
+    blocks = (Block("value", 1), Block("nullable", 2, 3))
+    mechanism = PrivateMoments(4.0, 0.05, 3, 1, 2000, blocks)
+    rows = np.array([[0, 0, 0], [LATTICE_STEPS, 0, LATTICE_STEPS]], dtype=np.int64)
+    statistics = [third_statistic(mechanism, row[None], np.zeros(1, dtype=np.int64)) for row in rows]
+    shrink = math.sqrt(0.5) if broken else 1.0
+    deviations = np.full(len(statistics[0]), float(mechanism.parameters()["marginals_noise"]))
+    moved = float(np.linalg.norm((statistics[0] - statistics[1]) / (deviations * shrink)))
+    assert (moved > mechanism.third_mu) is broken
+    pair = scores(statistics, deviations, SeededBits(14), shrink)
+    epsilon = 0.5 * mechanism.third_mu**2
+    assert verdicts(epsilon, gaussian_delta(epsilon, 1.0 / mechanism.third_mu, 1.0), *pair) is broken
+
+
+def test_every_bin_gets_its_noise() -> None:
+    """At least 600 numbers, so outside 0.8 to 1.25 lies less than 1e-9 of the runs."""
+    blocks = (Block("value", 1), Block("nullable", 2, 5))
+    rows = np.repeat(every_row(blocks[:1], [0, 7, 65536]), 500, axis=0)
+    lattice = np.hstack([rows, np.tile([0, 16384], (len(rows), 1))])
+    labels = np.zeros(len(rows), dtype=np.int64)
+    mechanism = PrivateMoments(2.0, 1e-5, 3, 1, len(rows), blocks)
+    noise = np.array(
+        [
+            mechanism.release(lattice, labels, SeededBits(seed)).marginals.ravel()
+            - third_statistic(mechanism, lattice, labels)
+            for seed in range(600)
+        ]
+    )
+    ratios = np.std(noise, axis=0) / float(mechanism.parameters()["marginals_noise"])
+    assert np.all((ratios > 0.8) & (ratios < 1.25)) and len(np.unique(noise)) > 0.5 * noise.size

@@ -93,7 +93,7 @@ def test_layout_by_hand() -> None:
         ("smoker", "category", 18, 1, 2),
         ("donor", "category", 19, 3, 3),
         ("perhaps", "category", 22, 1, 2),
-        ("single", "missing", 23, 1, 2),
+        ("single", "category", 23, 1, 2),
     ]
 
 
@@ -120,7 +120,7 @@ def test_encoding_by_hand() -> None:
 def _decoded(frame: pd.DataFrame, table: TableSchema) -> pd.DataFrame:
     lattice, labels = encode_features(frame, table), encode_labels(frame, table)
     noise_added = NoiseAddedTable(lattice, labels, 1 / LATTICE_STEPS, "seeded (not private)")
-    fabricated = FabricatedTable(noise_added.scaled, labels, 20, [1], 0, [0.0])
+    fabricated = FabricatedTable(noise_added.scaled, labels, [1], 0, [0.0])
     return decode.function(fabricated, noise_added, frame[list(table.public)], table).frame
 
 

@@ -89,3 +89,14 @@ def test_members_come_in_random_order() -> None:
     labels = pd.Series(["a"] * 400)
     members = choose_members(labels, 0.25, np.random.default_rng(0), by_class=True)
     assert abs(np.corrcoef(np.arange(300), members)[0, 1]) < 0.3  # sorted, it is 1
+
+
+@given(st.floats(-1e3, 1e3), st.floats(1e-2, 1e3), st.floats(1e-4, 1.0), st.floats(0, 1), st.booleans())
+def test_no_two_cells_within_the_distance_are_further_apart_on_the_lattice(
+    lower: float, span: float, distance: float, start: float, down: bool
+) -> None:
+    column = NumericColumn(type="numeric", bounds=(lower, lower + span))
+    one = lower + span * start
+    other = one + span * distance * (1 - 1e-12) * (-1 if down else 1)
+    steps = to_lattice(to_scaled(pd.Series([one, other]), column))
+    assert abs(int(steps[0] - steps[1])) <= lattice_distance(distance)

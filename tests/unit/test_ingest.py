@@ -118,7 +118,6 @@ def test_ends_of_csv_files(tmp_path: Path, start: str, end: str) -> None:
         ("age,age,note,person,town,kind\n1,1,,,Wien,x\n", ["more than once: `age`"]),
         ("age,note,person,town,kind,what\n1,,,Wien,x,1\n", ["not declared: `what`;", "role: drop"]),
         ("Age,note,person,town,kind\n1,,,Wien,x\n", ["missing: `age`", "`Age` (did you mean `age`?)"]),
-        (" age,note,person,town,kind\n1,,,Wien,x\n", ["` age` (did you mean `age`?)"]),
         ("age,note,persom,town,kind\n1,,,Wien,x\n", ["`persom` (did you mean `person`?)"]),
         ("age,Note,person,town,kind\n1,,,Wien,x\n", ["`Note` (did you mean `note`?)"]),
         ('age,note,person,town,kind,"a\nb"\n1,,,Wien,x,1\n', ["`a…`"]),

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -294,3 +295,21 @@ def test_what_is_said_to_fit_fits(tmp_path: Path, left: float) -> None:
     ledger.reserve(
         "a", "t", _charge(float(said[1]), 0.0), [ApproximateEvent(epsilon=float(said[1]), delta=0.0)], budget
     )
+
+
+def test_a_published_hash_cannot_be_made_again_from_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Manifests hold an entry's hash, and an entry binds the source: 256 bits that nobody knows go into each hash."""
+    import tasks.ledger.chain as chain
+
+    class Frozen(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
+            return datetime(2026, 1, 1, tzinfo=UTC)
+
+    monkeypatch.setattr(chain, "datetime", Frozen)
+    content = {"dataset": "d", "kind": "reserve", "release_id": "a", "epsilon": 1.0, "delta": 0.0, "binding": "source"}
+    one, two = (chain.next_entry(None, **content)[0] for _ in range(2))
+    assert one.at == two.at and one.binding == two.binding
+    assert one.hash != two.hash and one.nonce != two.nonce and len(bytes.fromhex(one.nonce)) == 32
+    same = one.model_copy(update={"nonce": two.nonce, "hash": two.hash})
+    assert same == two

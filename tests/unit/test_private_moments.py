@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from tasks.noise import SeededBits
 from tasks.noise.gaussian_profile import gaussian_delta
-from tasks.noise.moments import MomentsRelease, Standardization, fit_model
-from tasks.noise.moments.blocks import layout_of
+from tasks.noise.moments import FirstMoments, MomentsRelease, Standardization, fit_model
+from tasks.noise.moments.blocks import layout_of, level_points
 from tasks.noise.moments.categories import calibrated_root, categories, highest, to_blocks
 from tasks.noise.moments.estimate import simplex
+from tasks.noise.moments.marginals import haar, histograms, shrunk, to_marginals
 from tasks.noise.moments.shrinkage import block_factors
 from tasks.noise.moments.sums import first_sums, second_sums, standardize
 from tasks.noise.private_moments import LATTICE_STEPS, Block, PrivateMoments
@@ -51,6 +52,8 @@ def mixed_table(
         values = np.clip(places + 0.15 * random.standard_normal(n_rows), 0.0, 1.0)
         if at_the_ends or block.kind == "binary":
             values = (random.uniform(size=n_rows) < places).astype(np.float64)
+        if block.levels:
+            values = np.rint(values * (block.levels - 1)) / (block.levels - 1)
         cells = np.rint(values * LATTICE_STEPS).astype(np.int64)
         if block.kind == "nullable":
             missing = random.uniform(size=n_rows) < 0.3
@@ -67,6 +70,9 @@ def keeps_its_blocks(lattice: IntArray, blocks: tuple[Block, ...]) -> bool:
         for block in blocks:
             cells = row[at : at + block.width]
             at += block.width
+            points = {round(j * LATTICE_STEPS / max(block.levels - 1, 1)) for j in range(block.levels)}
+            if block.levels and cells[-1] not in points and (block.kind == "value" or cells[0] == 0):
+                return False
             kept = {
                 "value": 0 <= cells[0] <= LATTICE_STEPS,
                 "binary": cells[0] in {0, LATTICE_STEPS},
@@ -85,7 +91,13 @@ def test_noise_multiplier_is_the_analytic_gaussian_one(epsilon: float, multiplie
     """Values of Balle and Wang's calibration at delta = 1e-5."""
     mechanism = PrivateMoments(epsilon, 1e-5, 5, 2, 100)
     assert mechanism.noise_multiplier == pytest.approx(multiplier, abs=6e-5)
-    assert mechanism.first_mu**2 + mechanism.second_mu**2 == pytest.approx(mechanism.mu**2, rel=1e-12)
+    parts = mechanism.first_mu**2 + mechanism.second_mu**2 + mechanism.third_mu**2
+    assert parts == pytest.approx(mechanism.mu**2, rel=1e-12) and mechanism.third_mu == 0
+    for n_rows in (20_000, 10**6):
+        counted = PrivateMoments(epsilon, 1e-5, 5, 2, n_rows)
+        parts = counted.first_mu**2 + counted.second_mu**2 + counted.third_mu**2
+        assert parts == pytest.approx(mechanism.mu**2, rel=1e-12) and counted.third_mu > 0
+        assert counted.dp_event().noise_multiplier == mechanism.noise_multiplier
     assert gaussian_delta(epsilon, mechanism.noise_multiplier, 1.0) <= 1e-5 * (1 + 1e-9)
     assert mechanism.dp_event().noise_multiplier == mechanism.noise_multiplier
 
@@ -472,3 +484,158 @@ def test_plan_figures_of_mixed_rows_are_public_and_by_block() -> None:
     assert one_hot.class_mean == pytest.approx(math.sqrt(3) / 4 / one_hot.class_signal_to_noise)
     assert smaller.class_signal_to_noise > one_hot.class_signal_to_noise
     assert nullable.class_mean == value.class_mean
+
+
+@pytest.mark.parametrize(
+    ("kind", "width", "levels", "match"),
+    [
+        ("value", 1, 1, "from 2 to 1025"),
+        ("value", 1, -3, "from 2 to 1025"),
+        ("nullable", 2, 1026, "from 2 to 1025"),
+        ("value", 1, 4.0, "whole number"),
+        ("value", 1, True, "whole number"),
+        ("binary", 1, 2, "has no levels"),
+        ("one-hot", 3, 2, "has no levels"),
+    ],
+)
+def test_levels_are_refused(kind: Any, width: int, levels: Any, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        Block(kind, width, levels)
+
+
+def test_levels_are_lattice_points_and_part_of_a_block() -> None:
+    assert level_points(2).tolist() == [0, 65536]
+    assert level_points(4).tolist() == [0, 21845, 43691, 65536]
+    for levels in (2, 3, 4, 7, 16, 74, 1000, 1025):
+        assert level_points(levels).tolist() == [round(j * 65536 / (levels - 1)) for j in range(levels)]
+    assert Block("value", 1) == Block("value", 1, 0) != Block("value", 1, 3)
+    assert layout_of(
+        (Block("value", 1, 3), Block("one-hot", 3), Block("nullable", 2, 5), Block("value", 1)), 7
+    ).levels == [
+        3,
+        5,
+        0,
+    ]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_rows_off_their_levels_are_refused_without_naming_a_cell(number: int) -> None:
+    blocks = (Block("value", 1, 4), Block("nullable", 2, 5))
+    lattice, labels = mixed_table(blocks, 30, 2, np.random.default_rng(0))
+    lattice[3, 1:] = 0, 16384
+    mechanism = PrivateMoments(1.0, 1e-5, 3, 2, 30, blocks)
+    mechanism.release(lattice, labels, SeededBits(1))
+    lattice[3, 2 * number] = 40961
+    with pytest.raises(ValueError, match=rf"rule of blocks \[{number}\]$") as caught:
+        mechanism.release(lattice, labels, SeededBits(1))
+    assert "40961" not in str(caught.value)
+
+
+def test_a_small_histogram_by_hand() -> None:
+    """Bins of a continuous value: 0 alone, 65536 alone, three of equal width between them."""
+    blocks = (Block("value", 1), Block("nullable", 2, 3))
+    layout = layout_of(blocks, 3)
+    lattice = np.array(
+        [
+            [0, 0, 0],
+            [1, 0, 32768],
+            [21845, 65536, 32768],
+            [21846, 0, 65536],
+            [65535, 0, 65536],
+            [65536, 65536, 32768],
+            [0, 0, 0],
+        ]
+    )
+    groups = np.array([0, 0, 0, 0, 1, 1, 1])
+    assert histograms(lattice, groups, 2, layout, 5).tolist() == [
+        [1, 2, 1, 0, 0, 1, 1, 1],
+        [1, 0, 0, 1, 1, 1, 0, 1],
+    ]
+    assert histograms(lattice, 0 * groups, 1, layout, 5).tolist() == [[2, 2, 1, 1, 1, 2, 1, 2]]
+
+
+def test_drawn_values_move_to_a_histogram_by_hand() -> None:
+    """Eight drawn values in order; half belong on 0, a quarter in the middle, the rest on the other end."""
+    cells = np.array([[700.0], [100.0], [200.0], [300.0], [400.0], [500.0], [600.0], [-9.0]])
+    layout = layout_of((Block("value", 1),), 1)
+    how = Standardization(np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64), 1, 1)
+    first = FirstMoments(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), 1.0, 1.0)
+    none = np.zeros(1, dtype=np.int64)
+    release = MomentsRelease(8, first, how, none, none, none, 1.0, 1.0, 1.0, "", np.array([[4, 2, 2]]) * 1024, 1e-6, 3)
+    moved = to_marginals(cells, np.zeros((8, 1), dtype=bool), np.zeros(8, dtype=np.int64), release, layout)
+    assert np.floor(np.clip(moved[:, 0], 0, 65536) + 0.5).tolist() == [65536, 0, 0, 0, 16384, 49152, 65536, 0]
+
+
+def test_third_release_is_public_and_its_noise_as_derived() -> None:
+    blocks = (Block("value", 1, 16), Block("one-hot", 3), Block("nullable", 2), Block("value", 1))
+    few, some, many = (PrivateMoments(2.0, 1e-5, 7, 3, n, blocks) for n in (100, 1000, 10**6))
+    assert not few.marginals.share and few.third_mu == 0 and "marginals_noise" not in few.parameters()
+    assert few.expected_noise().marginal == 0
+    assert few.second_mu == pytest.approx(math.sqrt(0.9) * few.mu)
+    assert not some.marginals.by_class and many.marginals.by_class
+    assert 0.02 <= many.marginals.share < some.marginals.share <= 0.1
+    for mechanism, groups in ((some, 1), (many, 3)):
+        assert 8 <= mechanism.marginals.bins <= 64
+        rows = math.sqrt(2 * 3) / mechanism.third_mu
+        assert 1024 * rows <= mechanism.parameters()["marginals_noise"] <= 1024 * rows * (1 + 1e-8)
+        assert mechanism.expected_noise().marginal == pytest.approx(rows * groups / mechanism.n_rows, rel=1e-8)
+    assert not PrivateMoments(1e-3, 1e-5, 7, 3, 1000, blocks).marginals.share
+    assert not PrivateMoments(8.0, 1e-5, 2, 2, 10**6, (Block("binary", 1),) * 2).marginals.share
+
+
+@pytest.mark.parametrize(("n", "by_class"), [(1500, False), (40_000, True)])
+def test_marginals_are_met(n: int, by_class: bool) -> None:
+    """A column that is 0 in nine rows of ten, one of four levels, one that is missing in a third of the rows."""
+    random = np.random.default_rng(7)
+    labels = random.integers(0, 2, n)
+    gain = np.where(random.uniform(size=n) < 0.05 + 0.1 * labels, random.uniform(0.05, 1.0, n) ** 2, 0.0)
+    level = random.choice(4, n, p=[0.1, 0.6, 0.05, 0.25]) / 3
+    missing = random.uniform(size=n) < 0.3
+    age = np.where(missing, 0.5, random.beta(2, 5, n))
+    lattice = np.rint(np.column_stack([gain, level, missing, age]) * LATTICE_STEPS).astype(np.int64)
+    blocks = (Block("value", 1), Block("value", 1, 4), Block("nullable", 2))
+    mechanism = PrivateMoments(4.0, 1e-5, 4, 2, n, blocks)
+    assert mechanism.marginals.share and mechanism.marginals.by_class is by_class
+    release = mechanism.release(lattice, labels, SeededBits(1))
+    for wanted in (n, n // 3, 2 * n):
+        drawn, drawn_labels = mechanism.draw(release, wanted, SeededBits(2))
+        assert keeps_its_blocks(drawn, blocks)
+        assert np.mean(drawn[:, 0] == 0) == pytest.approx(np.mean(lattice[:, 0] == 0), abs=0.04)
+        for point in level_points(4):
+            assert np.mean(drawn[:, 1] == point) == pytest.approx(np.mean(lattice[:, 1] == point), abs=0.04)
+        made, real = (rows[rows[:, 2] == 0, 3] for rows in (drawn, lattice))
+        quantiles = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
+        np.testing.assert_allclose(np.quantile(made, quantiles), np.quantile(real, quantiles), atol=2500)
+        if by_class:
+            for label in (0, 1):
+                seen, true = drawn[drawn_labels == label, 0] == 0, lattice[labels == label, 0] == 0
+                assert np.mean(seen) == pytest.approx(np.mean(true), abs=0.03)
+
+
+@pytest.mark.parametrize("bins", [2, 3, 4, 17, 64])
+def test_contrasts_are_orthonormal_and_single_out_the_ends(bins: int) -> None:
+    rows = haar(bins)
+    np.testing.assert_allclose(rows @ rows.T, np.eye(bins - 1), atol=1e-12)
+    np.testing.assert_allclose(rows.sum(axis=1), 0.0, atol=1e-12)
+    assert np.count_nonzero(np.abs(rows[:, 0]) > 1e-12) == 1
+
+
+def test_noise_alone_moves_no_value_and_a_point_mass_stays() -> None:
+    """Departures within their noise are dropped, one far outside it stays nearly whole."""
+    noise = np.random.default_rng(1).standard_normal(60) * 0.01
+    assert np.abs(shrunk(noise, np.full(60, 0.01))).max() < 0.01
+    noise[5] += 0.8
+    assert shrunk(noise, np.full(60, 0.01))[5] > 0.78
+
+
+def test_releases_without_histograms_are_read_and_levels_kept() -> None:
+    """A release that an earlier version stored has no histograms."""
+    blocks = (Block("value", 1, 5), Block("nullable", 2, 3))
+    lattice, labels = mixed_table(blocks, 40, 2, np.random.default_rng(0))
+    mechanism = PrivateMoments(1.0, 1e-5, 3, 2, 40, blocks)
+    assert not mechanism.marginals.share
+    plain = mechanism.release(lattice, labels, SeededBits(1)).to_dict()
+    older = {name: part for name, part in plain.items() if not name.startswith("marginal")}
+    release = MomentsRelease.from_dict(older)
+    assert release.to_dict() == plain
+    assert keeps_its_blocks(mechanism.draw(release, 40, SeededBits(2))[0], blocks)

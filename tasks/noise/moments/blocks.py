@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from tasks.noise.moments.released import HALF_RANGE
 
-__all__ = ["Block", "Layout", "layout_of"]
+__all__ = ["Block", "Layout", "layout_of", "level_points"]
 
 IntArray = NDArray[np.int64]
 Kind = Literal["value", "binary", "one-hot", "nullable"]
@@ -46,6 +46,7 @@ ONE_HOT_WEIGHT = 1.0
 _HIGHEST = 2 * HALF_RANGE
 _WIDTHS = {"value": 1, "binary": 1, "nullable": 2}
 _LEAST_CATEGORIES = 3
+_MOST_LEVELS = 1025
 _FIRST_COSTS = {"value": 4, "binary": 4, "one-hot": 8, "nullable": 7}
 
 
@@ -60,15 +61,19 @@ class Block:
         0; a missing flag (0 or 2^16) and a value in [0, 2^16], which is 2^15 where the flag is set.
     width : int
         Number of coordinates: 1, 1, at least 3, and 2.
+    levels : int, default=0
+        Of a value, also a nullable one: 0 for any cell, or k in [2, 1025] for the lattice points round(j 2^16 / (k -
+        1)), j = 0, ..., k - 1 (`level_points`), and no others.
 
     Raises
     ------
     ValueError
-        If there is no such kind, or not of that width.
+        If there is no such kind, or not of that width, or it cannot have those levels.
     """
 
     kind: Kind
     width: int
+    levels: int = 0
 
     def __post_init__(self) -> None:
         if self.kind not in _FIRST_COSTS:
@@ -80,6 +85,13 @@ class Block:
             raise ValueError(f"a one-hot block has at least {_LEAST_CATEGORIES} coordinates, got width={self.width}")
         if self.kind != "one-hot" and self.width != _WIDTHS[self.kind]:
             raise ValueError(f"a {self.kind} block has width {_WIDTHS[self.kind]}, got width={self.width}")
+        if isinstance(self.levels, bool) or not isinstance(self.levels, int | np.integer):
+            raise ValueError(f"levels must be a whole number, got levels={self.levels!r}")
+        object.__setattr__(self, "levels", int(self.levels))
+        if self.levels and self.kind not in {"value", "nullable"}:
+            raise ValueError(f"a {self.kind} block has no levels, got levels={self.levels}")
+        if self.levels and not 2 <= self.levels <= _MOST_LEVELS:
+            raise ValueError(f"levels must be 0 or from 2 to {_MOST_LEVELS}, got levels={self.levels}")
 
     @property
     def first_cost(self) -> int:
@@ -131,12 +143,23 @@ class Layout:
 
     def _starts(self, kind: Kind) -> IntArray:
         found = [starts for block, starts in self.starts.items() if block.kind == kind]
-        return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+        return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
 
     @cached_property
     def values(self) -> IntArray:
-        """Coordinates that take any value."""
+        """Coordinates that are numbers."""
         return np.sort(np.concatenate([self._starts("value"), self._starts("nullable") + 1]))
+
+    @cached_property
+    def flag_of(self) -> list[int]:
+        """For each of `values` the coordinate that says whether it is missing, or -1."""
+        flags = set(self.flags.tolist())
+        return [column - 1 if column - 1 in flags else -1 for column in self.values.tolist()]
+
+    @cached_property
+    def levels(self) -> list[int]:
+        """For each of `values` the number of its levels, or 0."""
+        return [block.levels for block in self.blocks if block.kind in {"value", "nullable"}]
 
     @cached_property
     def binaries(self) -> IntArray:
@@ -169,6 +192,11 @@ class Layout:
         found = []
         for number, (block, end) in enumerate(zip(self.blocks, ends.tolist(), strict=True)):
             cells = lattice[:, end - block.width : end]
+            if block.levels:
+                present = cells[cells[:, 0] == 0, 1] if block.kind == "nullable" else cells[:, 0]
+                if not np.all(np.isin(present, level_points(block.levels))):
+                    found.append(number)
+                    continue
             if block.kind == "value":
                 continue
             two_valued = cells[:, :1] if block.kind == "nullable" else cells
@@ -180,6 +208,13 @@ class Layout:
             if not kept:
                 found.append(number)
         return found
+
+
+@lru_cache(maxsize=64)
+def level_points(levels: int) -> IntArray:
+    """The lattice points round(j 2^16 / (levels - 1)); never halfway between two, as levels - 1 has no factor 2^17."""
+    steps = levels - 1
+    return (np.arange(levels, dtype=np.int64) * 2 * _HIGHEST + steps) // (2 * steps)
 
 
 @lru_cache(maxsize=64)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tasks.noise.bits import BitSource
 from tasks.noise.lattice_gaussian import LatticeGaussian
 from tasks.noise.moments.blocks import Block, Layout
-from tasks.noise.moments.released import HALF_RANGE
+from tasks.noise.moments.released import COUNT_UNIT, HALF_RANGE
 
 __all__ = ["BlockNoise", "MomentsNoise", "moments_noise", "noise_laws", "symmetric_noise"]
 
@@ -66,6 +66,9 @@ class MomentsNoise:
         correlations can be seen, above 10 most.
     class_signal_to_noise : float
         Standard deviation of a value over the noise of its mean within a class.
+    marginal : float
+        Standard deviation of the noise on a bin of a histogram, as a share of the rows (of a class of mean size where
+        they are by class); 0 where none are released.
     blocks : tuple of BlockNoise
         Figures for each block of a mixed row; empty where no blocks were given.
     """
@@ -76,11 +79,14 @@ class MomentsNoise:
     column_deviation: float
     signal_to_noise: float
     class_signal_to_noise: float
+    marginal: float = 0.0
     blocks: tuple[BlockNoise, ...] = ()
 
 
-def noise_laws(first_cost: int, radius: int, first_mu: float, second_mu: float) -> dict[str, LatticeGaussian]:
-    """The six laws as `PrivateMoments` derives them, by the statistic that each is for."""
+def noise_laws(
+    first_cost: int, radius: int, n_values: int, first_mu: float, second_mu: float, third_mu: float
+) -> dict[str, LatticeGaussian]:
+    """The six or seven laws as `PrivateMoments` derives them, by the statistic that each is for."""
     first = HALF_RANGE * math.sqrt(first_cost) / first_mu
     second = math.sqrt(8.0) * radius**2 / second_mu
     deviations = {
@@ -91,6 +97,8 @@ def noise_laws(first_cost: int, radius: int, first_mu: float, second_mu: float) 
         "diagonal": second,
         "above_diagonal": second / math.sqrt(2.0),
     }
+    if third_mu:
+        deviations["marginals"] = COUNT_UNIT * math.sqrt(2.0 * n_values) / third_mu
     return {name: LatticeGaussian(deviation * _MARGIN) for name, deviation in deviations.items()}
 
 
@@ -117,6 +125,7 @@ def moments_noise(
     unit: int,
     column_deviation: float,
     by_block: bool,
+    n_groups: int,
 ) -> MomentsNoise:
     """The plan's figures, as `MomentsNoise` describes them."""
     column_mean = laws["sums"].standard_deviation / (n_rows * 2 * HALF_RANGE)
@@ -130,6 +139,7 @@ def moments_noise(
         column_deviation=column_deviation,
         signal_to_noise=1.0 / (2.0 * math.sqrt(layout.dimension) * covariance),
         class_signal_to_noise=1.0 / class_mean,
+        marginal=laws["marginals"].standard_deviation / COUNT_UNIT * n_groups / n_rows if "marginals" in laws else 0.0,
         blocks=tuple(_block_noise(block, column_mean, class_mean, column_deviation) for block in layout.blocks)
         if by_block
         else (),

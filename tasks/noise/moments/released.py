@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HALF_RANGE", "FirstMoments", "MomentsRelease", "Standardization"]
+__all__ = ["COUNT_UNIT", "HALF_RANGE", "FirstMoments", "MomentsRelease", "Standardization"]
 
 IntArray = NDArray[np.int64]
 
 HALF_RANGE = 2**15
 """Cells are taken from the middle of the lattice: index - 2^15, in [-2^15, 2^15]."""
+
+COUNT_UNIT = 2**10
+"""One row in a histogram, so that its noise is fine beside the rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +88,13 @@ class MomentsRelease:
         sqrt 2 times that.
     randomness : str
         Label of the bit source that the noise came from.
+    marginals : ndarray of int64, shape (n_groups, n_bins)
+        Noisy histograms of the values in 2^-10 rows, those of the coordinates one after the other: of all rows (one
+        group) or of each class; empty where none are released.
+    marginals_noise : float
+        Standard deviation of the noise on an entry, in 2^-10 rows; 0 where none are released.
+    marginal_bins : int
+        Bins of a coordinate without levels; 0 where none are released.
     """
 
     n_rows: int
@@ -97,6 +107,9 @@ class MomentsRelease:
     class_sums_noise: float
     second_moments_noise: float
     randomness: str
+    marginals: IntArray = field(default_factory=lambda: np.zeros((1, 0), dtype=np.int64))
+    marginals_noise: float = 0.0
+    marginal_bins: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Give the release as numbers, strings, lists and dicts, as JSON has them; exact."""

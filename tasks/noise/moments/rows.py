@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tasks.noise.bits import BitSource, draw_words
 from tasks.noise.moments.blocks import Layout, layout_of
 from tasks.noise.moments.categories import calibrated_root, to_blocks
+from tasks.noise.moments.marginals import snap, to_marginals
 from tasks.noise.moments.model import MomentsModel
-from tasks.noise.moments.released import HALF_RANGE, Standardization
+from tasks.noise.moments.released import HALF_RANGE, MomentsRelease, Standardization
 
 __all__ = ["draw_rows"]
 
@@ -17,11 +20,17 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 _BLOCK_CELLS = 2**20
+_LEAST_VARIANCE = 0.5  # within a class, of the mean class's
 _MATCH_CELLS = 2**22  # larger classes fit their moments well enough without matching
 
 
 def draw_rows(
-    model: MomentsModel, how: Standardization, n_rows: int, bits: BitSource, layout: Layout | None = None
+    model: MomentsModel,
+    how: Standardization,
+    n_rows: int,
+    bits: BitSource,
+    layout: Layout | None = None,
+    marginals: MomentsRelease | None = None,
 ) -> tuple[IntArray, IntArray]:
     """Draw `n_rows` rows in random order: cells in [0, 2^16], and labels.
 
@@ -30,11 +39,33 @@ def draw_rows(
     Class sizes are the shares' whole parts, the rest by largest remainder.  Classes of moderate size are drawn with
     sample moments equal to the law's (mean always, covariance where there are more than 2p rows), which takes
     the draw's own sampling error off.  The generator is PCG64, seeded with 256 bits of the source.
+
+    With histograms in `marginals` the values are moved to them by rank.  Ranks among few rows say little, so no fewer
+    rows than the release is of are drawn, and the first in random order are kept.
     """
     seed = [int(word) for word in draw_words(bits, 4)]
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
     p = model.means.shape[1]
     layout = layout or layout_of(None, p)
+    if marginals is not None and not marginals.marginals.size:
+        marginals = None
+    n_kept = n_rows
+    if marginals is not None:
+        n_rows = max(n_rows, marginals.n_rows)
+        if len(marginals.marginals) > 1 and len(model.roots) > 1:
+            model = _with_own_parts(model, layout)
+    lattice, labels, values = _drawn(model, how, n_rows, random, layout, later=marginals is not None)
+    _finish_values(lattice, values, labels, layout, marginals)
+    return lattice[:n_kept], labels[:n_kept]
+
+
+def _drawn(
+    model: MomentsModel, how: Standardization, n_rows: int, random: np.random.Generator, layout: Layout, *, later: bool
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Rows of the normal laws, rounded, labels, and, if wanted later, the values before they were cut and rounded."""
+    p = model.means.shape[1]
+    later = later or any(layout.levels)
+    values = np.empty((n_rows if later else 0, layout.values.size))
     sizes = _whole_sizes(model.shares, n_rows)
     lattice = np.empty((n_rows, p), dtype=np.int64)
     labels = np.empty(n_rows, dtype=np.int64)
@@ -57,8 +88,45 @@ def draw_rows(
             rounded = np.floor(np.clip(cells, -HALF_RANGE, HALF_RANGE) + 0.5).astype(np.int64) + HALF_RANGE
             rows = place[start + first : start + first + len(normal)]
             lattice[rows], labels[rows] = rounded, label
+            if later:
+                values[rows] = cells[:, layout.values] + HALF_RANGE
         start += size
-    return lattice, labels
+    return lattice, labels, values
+
+
+def _with_own_parts(model: MomentsModel, layout: Layout) -> MomentsModel:
+    """The laws of values that are moved to histograms class by class, where only their order within a class matters.
+
+    A column that hardly varies in a class has correlations there that are mostly error: the less it varies, the larger.
+    In the other draws they do not show, here they would; so its variance is made up by an independent part.
+    """
+    own = layout.values
+    covariances = model.roots @ model.roots.swapaxes(1, 2)
+    variances = covariances[:, own, own]
+    lacking = np.maximum(_LEAST_VARIANCE * variances.mean(axis=0) - variances, 0.0)
+    covariances[:, own, own] += lacking
+    roots = [
+        np.linalg.cholesky(c).astype(np.float64) if missing.any() else root
+        for c, missing, root in zip(covariances, lacking, model.roots, strict=True)
+    ]
+    return replace(model, roots=np.stack(roots))
+
+
+def _finish_values(
+    lattice: IntArray, values: FloatArray, labels: IntArray, layout: Layout, marginals: MomentsRelease | None
+) -> None:
+    """Put the values in their final form into `lattice`; missing ones stay where they are."""
+    if not len(values):
+        return
+    missing = np.zeros(values.shape, dtype=bool)
+    for number, flag in enumerate(layout.flag_of):
+        if flag >= 0:
+            missing[:, number] = lattice[:, flag] > 0
+    if marginals is not None:
+        values = to_marginals(values, missing, labels, marginals, layout)
+    snap(values, layout)
+    whole = np.floor(np.clip(values, 0, 2 * HALF_RANGE) + 0.5).astype(np.int64)
+    lattice[:, layout.values] = np.where(missing, HALF_RANGE, whole)
 
 
 def _whole_sizes(shares: FloatArray, n_rows: int) -> IntArray:
