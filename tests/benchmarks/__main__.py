@@ -10,6 +10,8 @@ BENCHMARKS = [
     "bench_noise_limit",
     "bench_accounting",
     "bench_private_moments",
+    "bench_categories",
+    "bench_tables",
 ]
 
 for name in BENCHMARKS:
