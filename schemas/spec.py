@@ -11,6 +11,7 @@ from cronsim import CronSim, CronSimError
 from pydantic import Field, StrictBool, StrictInt, field_validator, model_validator
 
 from schemas.base import Model, Number
+from schemas.columns import DateColumn, IntegerColumn
 from schemas.table import TableSchema
 
 DATASET_PATTERN = r"^[a-z0-9-]+$"
@@ -252,6 +253,22 @@ class ReleaseSpec(Model):
                 f"table.columns.{next(iter(self.table.public))}.role: is public, but private-moments draws new rows, "
                 "which have no public values; use role: drop, or noise on cells"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _distance_is_a_step(self) -> Self:
+        for name, column in self.table.features.items():
+            if isinstance(column, DateColumn):
+                steps = (column.bounds[1] - column.bounds[0]).days
+            elif isinstance(column, IntegerColumn) and column.log_offset is None:
+                steps = column.bounds[1] - column.bounds[0]
+            else:
+                continue
+            if self.privacy.distance * steps < 1:
+                raise ValueError(
+                    f"privacy.distance: {self.privacy.distance:g} of the range of column `{name}` is less than one "
+                    "step, so no change of its cells would be covered; use a larger distance"
+                )
         return self
 
     @model_validator(mode="after")

@@ -38,7 +38,7 @@ def decode(
     for name in table.released:
         column = table.columns[name]
         if isinstance(column, IdentifierColumn):
-            columns[name] = _surrogates(len(fabricated.labels), column)
+            columns[name] = surrogates(len(fabricated.labels), column)
         elif name == table.label:
             columns[name] = level_values(fabricated.labels, table.classes)
         elif name in known:
@@ -104,7 +104,7 @@ def _as_declared(values: pd.Series, column: FeatureColumn) -> pd.Series:
             return values
 
 
-def _surrogates(n_rows: int, column: IdentifierColumn) -> pd.Series:
+def surrogates(n_rows: int, column: IdentifierColumn) -> pd.Series:
     """Fresh identifiers: the rows are in random order, so their numbers tell nothing."""
     numbers = np.arange(1, n_rows + 1, dtype=np.int64)
     if column.surrogate == "integer":

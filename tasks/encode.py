@@ -7,14 +7,11 @@ import pandas as pd
 
 from schemas.columns import BoundedColumn, LevelColumn, OrdinalColumn
 from schemas.table import TableSchema
-from tasks.accounting.lattice import LATTICE_STEPS, SPACING
+from tasks.accounting.lattice import LATTICE_STEPS, MISSING, SPACING
 from tasks.columns.layout import Block, layout_of
 from tasks.columns.values import level_codes, to_scaled
 from tasks.step import step
 from tasks.tables import ConfidentialTable, IntArray, SourceTable
-
-MISSING = LATTICE_STEPS // 2
-"""The coordinate of a missing value: the middle of the range, whatever the data are."""
 
 
 @dataclass(frozen=True, eq=False)

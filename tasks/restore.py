@@ -7,7 +7,7 @@ import numpy as np
 from schemas.columns import FeatureColumn
 from schemas.table import TableSchema
 from tasks.accounting import Mechanism, Moments
-from tasks.accounting.lattice import LATTICE_STEPS, SPACING
+from tasks.accounting.lattice import LATTICE_STEPS, MISSING, SPACING
 from tasks.columns.categories import class_shares, scores_of
 from tasks.columns.layout import Block, layout_of, n_values
 from tasks.columns.marginals import POINTS, deconvolve, like, reshaped
@@ -91,7 +91,7 @@ def _deconvolved(
     if missing is not None:
         shares = class_shares(scores_of(noise_added.scaled[:, missing.place]), noise_added.labels)
         fill = {label: float(share[1]) for label, share in shares.items()}
-    found = deconvolve(noise_added.lattice[:, block.start], noise_added.labels, law, support, fill)
+    found = deconvolve(noise_added.lattice[:, block.start], noise_added.labels, law, support, fill, MISSING)
     result = values.copy()
     for label, probabilities in found.items():
         rows = noise_added.labels == label

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from schemas.base import Model
-from schemas.columns import BooleanColumn, CategoricalColumn
+from schemas.columns import BooleanColumn, CategoricalColumn, IdentifierColumn
 from schemas.errors import IntegrityFailed, RequestRefused
 from schemas.guarantee import Guarantees
 from schemas.manifest import Manifest, ReleasedColumn
@@ -18,6 +18,8 @@ from schemas.table import TableSchema
 from tasks.accounting import unproved_claim
 from tasks.columns.reading import read_column
 from tasks.columns.values import on_grid
+from tasks.decode import surrogates
+from tasks.fabricate import settled
 from tasks.files import CHECKSUMS, checksum_lines, sha256_file
 from tasks.ledger import Ledger
 from tasks.publish import check_charged
@@ -58,11 +60,19 @@ def verify(folder: Path, ledger: Ledger) -> list[VerifiedCheck]:
         raise RequestRefused(f"{folder}: is not a release folder (it has no manifest.json)")
     _verify_checksums(folder)
     manifest = _read_manifest(folder)
-    _verify_claims(folder, manifest)
-    for file in manifest.files:
-        if file.rows is not None:
-            _verify_part(folder / file.path, manifest, file.rows)
-    if manifest.rows != sum(file.rows or 0 for file in manifest.files):
+    try:
+        _verify_claims(folder, manifest)
+        start = 0
+        for file in manifest.files:
+            if file.rows is not None:
+                _verify_part(folder / file.path, manifest, file.rows, start)
+                start += file.rows
+    except IntegrityFailed:
+        raise
+    except (ValueError, ArithmeticError, TypeError, KeyError, pa.ArrowException, RequestRefused):
+        # what cannot even be computed was not written by a release
+        raise IntegrityFailed(f"{folder / 'manifest.json'}: its claims cannot be checked; it was changed") from None
+    if not 0 < manifest.rows == sum(file.rows or 0 for file in manifest.files):
         raise IntegrityFailed(f"{folder}: the manifest's row count is not that of its data files")
     checks = [
         VerifiedCheck(check=check, outcome="passed")
@@ -141,12 +151,19 @@ def _verify_claims(folder: Path, manifest: Manifest) -> None:
     unproved = unproved_claim(manifest, spec)
     if unproved is not None:
         raise IntegrityFailed(f"{path}: {unproved}")
+    stated = settled(spec)
+    made = (manifest.fabrication.components, manifest.fabrication.stop, manifest.fabrication.marginals)
+    if made != (stated.components, stated.model_dump(mode="json")["stop"], stated.marginals):
+        raise IntegrityFailed(f"{path}: fabrication is not as the spec has it")
+    present = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
+    if present != {*(file.path for file in manifest.files), "manifest.json", "card.html", CHECKSUMS}:
+        raise IntegrityFailed(f"{folder}: the files are not those of the manifest")
     for file in manifest.files:
-        if not (folder / file.path).is_file() or (folder / file.path).stat().st_size != file.bytes:
-            raise IntegrityFailed(f"{folder / file.path}: is missing or not of the size in the manifest")
+        if (folder / file.path).stat().st_size != file.bytes or sha256_file(folder / file.path) != file.sha256:
+            raise IntegrityFailed(f"{folder / file.path}: is not the file in the manifest")
 
 
-def _verify_part(path: Path, manifest: Manifest, rows: int) -> None:
+def _verify_part(path: Path, manifest: Manifest, rows: int, start: int) -> None:
     try:
         table = pa.parquet.ParquetFile(path).read()
     except (pa.ArrowException, OSError):
@@ -169,6 +186,11 @@ def _verify_part(path: Path, manifest: Manifest, rows: int) -> None:
     for column in manifest.columns:
         if not _inside(table.column(column.name).combine_chunks(), column):
             raise IntegrityFailed(f"{path}: column `{column.name}` has values outside its declared domain")
+    for name, identifier in declared.columns.items():
+        if isinstance(identifier, IdentifierColumn):
+            fresh = surrogates(manifest.rows, identifier).iloc[start : start + rows]
+            if table.column(name).to_pylist() != fresh.tolist():
+                raise IntegrityFailed(f"{path}: column `{name}` does not hold fresh identifiers")
     frame = released_frame(table, declared)
     for name, feature in declared.features.items():
         if not isinstance(feature, CategoricalColumn | BooleanColumn) and not on_grid(frame[name], feature):

@@ -43,7 +43,7 @@ def parts_for_cells(privacy: Privacy, groups: Sequence[Group]) -> tuple[list[Par
                     names = _names(privacy, distance)
                     law = optimal_on_lattice(epsilon, privacy.delta, distance, names)
                     parts.append(Part(group.columns, "value", law))
-                    delta = max(delta, law.delta_at(privacy.epsilon, distance))
+                    delta = max(delta, law.delta_at(epsilon, distance))
                     compared = compared or _compared(privacy, epsilon, distance)
                 case _:
                     parts += _nullable(privacy, group, epsilon)

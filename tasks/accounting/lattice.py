@@ -5,6 +5,8 @@ import math
 LATTICE_BITS = 16
 LATTICE_STEPS = 2**LATTICE_BITS
 """Steps over a column's whole range: finer than any noise worth adding, coarse enough for exact integers."""
+MISSING = LATTICE_STEPS // 2
+"""The coordinate of a missing value: the middle of the range, whatever the data are."""
 SPACING = 2.0**-LATTICE_BITS
 """One step in scaled units; a power of two, so that scaled values are exact doubles."""
 

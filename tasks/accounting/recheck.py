@@ -6,6 +6,7 @@ moments are compared as a whole: all their numbers follow from the spec and the 
 """
 
 import math
+from typing import Any
 
 from schemas.events import Event
 from schemas.guarantee import PROOFS, Guarantee, MechanismPart, MechanismRecord
@@ -17,7 +18,7 @@ from tasks.accounting.lattice import LATTICE_STEPS, SPACING, lattice_distance
 from tasks.accounting.mechanism import Moments, label_events, mechanism_of
 from tasks.accounting.rows import expected_magnitude
 from tasks.columns.layout import layout_of
-from tasks.noise import LabelRandomizedResponse, UnaryRandomizedResponse, law_from_parameters
+from tasks.noise import LabelRandomizedResponse, LatticeNoise, UnaryRandomizedResponse, law_from_parameters
 
 _ROUNDING = 1e-6
 _RESPONSES = {law.name: law for law in (LabelRandomizedResponse, UnaryRandomizedResponse)}
@@ -56,7 +57,7 @@ def unproved_claim(manifest: Manifest, spec: ReleaseSpec) -> str | None:
     if element.distance != (spec.privacy.distance if spec.privacy.unit == "element" else 1.0):
         return "the guarantee's distance is not the spec's"
     if isinstance(expected, Moments):
-        same = expected.record(manifest.rows).model_dump() == manifest.mechanism.model_dump()
+        same = _close(manifest.mechanism.model_dump(), expected.record(manifest.rows).model_dump())
         if not same or expected.guarantees != manifest.guarantee:
             return "the guarantee does not follow from private moments with the spec's epsilon and delta"
         return None
@@ -95,6 +96,8 @@ def _rebuilt(part: MechanismPart) -> Part:
     noise = law_from_parameters(part.name, part.parameters) if response is None else response(**part.parameters)  # type: ignore[arg-type]
     if isinstance(noise, CategoryResponse) == (part.what == "value"):
         raise ValueError("a value needs a noise law, a category a response")
+    if not part.columns:
+        raise ValueError("a part is about some columns")
     return Part(tuple(part.columns), part.what, noise)
 
 
@@ -113,7 +116,7 @@ def _protects_cells(parts: list[Part], spec: ReleaseSpec, element: Guarantee) ->
         share = min(weights[column] for column in part.columns) / heaviest if heaviest else 1.0
         return element.epsilon * share * (1 + _ROUNDING)
 
-    spent = {column: part.noise.epsilon for part in parts if part.what == "missing" for column in part.columns}  # type: ignore[union-attr]
+    answers = {column: part.noise for part in parts if part.what == "missing" for column in part.columns}
     levels = {group.columns: group.levels for group in groups_of(table) if group.form == "category"}
     levels_of = {column: count for columns, count in levels.items() for column in columns}
     any_change = {column for group in groups_of(table) if group.any_change for column in group.columns}
@@ -127,11 +130,38 @@ def _protects_cells(parts: list[Part], spec: ReleaseSpec, element: Guarantee) ->
         shifts = {LATTICE_STEPS if name in any_change else lattice_distance(element.distance) for name in part.columns}
         if any(part.noise.delta_at(allowed(part), shift) > delta for shift in shifts):
             return False
-        for epsilon in {spent[column] for column in part.columns if column in spent}:
-            left = allowed(part) - epsilon
-            if left < 0 or part.noise.delta_at(left, HALF_RANGE) > delta:
+        for answer in {answers[column] for column in part.columns if column in answers}:
+            if _going_missing(part.noise, answer, allowed(part)) > delta:
                 return False
     return True
+
+
+def _going_missing(law: LatticeNoise, answer: LatticeNoise | CategoryResponse, epsilon: float) -> float:
+    """The exact delta of a value that goes missing: the answer's two outcomes, each with the law's profile at what it
+    leaves of epsilon."""
+    assert isinstance(answer, LabelRandomizedResponse)
+    stay = answer.keep_probability
+    return stay * _profile(law, epsilon - answer.epsilon) + (1 - stay) * _profile(law, epsilon + answer.epsilon)
+
+
+def _profile(law: LatticeNoise, loss: float) -> float:
+    """The hockey-stick divergence of a law moved by half the range, at any loss: H(-e) = 1 - exp(-e) + exp(-e) H(e)."""
+    if loss >= 0.0:
+        return law.delta_at(loss, HALF_RANGE)
+    return -math.expm1(loss) + math.exp(loss) * law.delta_at(-loss, HALF_RANGE)
+
+
+def _close(stated: Any, expected: Any) -> bool:
+    """Whether two JSON values agree, numbers up to rounding."""
+    match stated, expected:
+        case dict(), dict():
+            return stated.keys() == expected.keys() and all(_close(stated[key], expected[key]) for key in expected)
+        case list(), list():
+            return len(stated) == len(expected) and all(map(_close, stated, expected))
+        case float(), float():
+            return math.isclose(stated, expected, rel_tol=1e-9)
+        case _:
+            return bool(stated == expected)
 
 
 def _wrong_figures(stated: MechanismRecord, parts: list[Part], unperturbed: float) -> str | None:

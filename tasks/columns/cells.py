@@ -24,6 +24,7 @@ LONGEST_TEXT_BYTES = 2**20
 MISSING_MARKS = ("NA", "N/A", "#N/A", "<NA>", "NaT", "?", "null", "None", "-")
 """What people write for a missing value, in upper or lower case. Such cells are refused where the mark is no declared
 category, since only the steward knows what was meant."""
+_PLAIN_NUMBER = r"[+-]?\d+(\.\d*)?"
 NOT_A_NUMBER = r"^[+-]?nan$"
 TRUE = ("true", "t", "yes", "y", "1", "1.0")
 FALSE = ("false", "f", "no", "n", "0", "0.0")
@@ -64,11 +65,19 @@ def without_marks(text: pa.Array, column: FeatureColumn, missing_values: Sequenc
     if isinstance(column, BooleanColumn):
         levels = {*TRUE, *FALSE}
     marks = [mark.strip().lower() for mark in missing_values if mark.strip().lower() not in levels]
+    kept = {float(level) for level in levels if re.fullmatch(_PLAIN_NUMBER, level)}
+    numbers = {float(mark) for mark in marks if re.fullmatch(_PLAIN_NUMBER, mark)} - kept
     if is_text(text.type):
         marked = pc.is_in(pc.utf8_lower(text), pa.array(marks, text.type))
-    elif pa.types.is_integer(text.type) or pa.types.is_floating(text.type):
-        numbers = [float(mark) for mark in marks if re.fullmatch(r"[+-]?\d+(\.\d*)?", mark)]
-        marked = pc.is_in(text.cast(pa.float64(), safe=False), pa.array(numbers, pa.float64()))
+        if numbers and isinstance(column, NumericColumn | IntegerColumn):  # -999.0 where -999 is the mark
+            plain = pa.array(matches(text, f"^{_PLAIN_NUMBER}$"))
+            values = pc.if_else(plain, text, pa.scalar(None, text.type)).cast(pa.float64())
+            marked = pc.or_(marked, pc.fill_null(pc.is_in(values, pa.array(numbers, pa.float64())), False))
+    elif numbers and (
+        pa.types.is_integer(text.type) or pa.types.is_floating(text.type) or pa.types.is_decimal(text.type)
+    ):
+        single = {float(np.float32(number)) for number in numbers} if text.type == pa.float32() else set()
+        marked = pc.is_in(text.cast(pa.float64(), safe=False), pa.array(numbers | single, pa.float64()))
     else:
         return text
     return pc.if_else(marked, pa.scalar(None, text.type), text)

@@ -23,7 +23,12 @@ _MOST_ROUNDS = 300
 
 
 def deconvolve(
-    noise_added: IntArray, labels: IntArray, law: LatticeNoise, support: IntArray, fill: dict[int, float] | None = None
+    noise_added: IntArray,
+    labels: IntArray,
+    law: LatticeNoise,
+    support: IntArray,
+    fill: dict[int, float] | None = None,
+    middle: int = 0,
 ) -> dict[int, FloatArray]:
     """The distribution of values within each class, from values with noise of a known law.
 
@@ -37,7 +42,9 @@ def deconvolve(
     support : ndarray of int64, shape (n_points,)
         Where values may be, in lattice steps, ascending.
     fill : dict from label to float, default=None
-        The share of rows whose value is missing, so that the noise was added to the middle of the range.
+        The share of rows whose value is missing, so that the noise was added to `middle`.
+    middle : int, default=0
+        In lattice steps.
 
     Returns
     -------
@@ -57,16 +64,15 @@ def deconvolve(
     cumulative = law.cdf((edges[:, None] - 1 - support[None, :]).ravel()).reshape(len(edges), len(support))
     kernel = np.maximum(np.diff(cumulative, axis=0), 1e-300)
     counts = np.bincount(bins, minlength=len(kernel)).astype(np.float64)
-    overall = _estimate(kernel, counts, np.full(len(support), 1.0 / len(support)))
-    middle = int(np.argmin(np.abs(support - support[-1] // 2)))
+    filled = np.maximum(np.diff(law.cdf(edges - 1 - middle)), 1e-300)
+    classes = np.unique(labels).tolist()
+    gone = {label: 0.0 if fill is None else min(fill[label], 1.0) for label in classes}
+    missing = sum(gone[label] * int(np.sum(labels == label)) for label in classes) / len(labels)
+    overall = _estimate(kernel, counts, np.full(len(support), 1.0 / len(support)), missing * filled)
     found = {}
-    for label in np.unique(labels).tolist():
+    for label in classes:
         own = np.bincount(bins[labels == label], minlength=len(kernel)).astype(np.float64)
-        shares = _estimate(kernel, own, overall)
-        if fill is not None:
-            shares = shares.copy()
-            shares[middle] = max(0.0, shares[middle] - fill[label])
-        found[label] = shares / shares.sum() if shares.sum() > 0.0 else np.full(len(support), 1.0 / len(support))
+        found[label] = _estimate(kernel, own, overall, gone[label] * filled)
     return found
 
 
@@ -106,15 +112,18 @@ def like(values: FloatArray, sample: FloatArray) -> FloatArray:
     return result
 
 
-def _estimate(kernel: FloatArray, counts: FloatArray, start: FloatArray) -> FloatArray:
+def _estimate(kernel: FloatArray, counts: FloatArray, start: FloatArray, filled: FloatArray) -> FloatArray:
+    """Shares of the points in a mixture with a part that is known, that of missing values: `filled`, in sum below 1."""
     seen = counts > 0.0
-    kernel, counts = kernel[seen], counts[seen]
+    known = 1.0 - float(filled.sum())
+    kernel, counts, filled = kernel[seen], counts[seen], filled[seen]
     shares, last = start, -np.inf
     for _ in range(_MOST_ROUNDS):
-        expected = kernel @ shares
+        expected = max(known, 1e-9) * (kernel @ shares) + filled
         likelihood = float(counts @ np.log(expected))
         if likelihood - last < _LEAST_GAIN:
             break
         last = likelihood
-        shares = shares * ((counts / expected) @ kernel) / counts.sum()
+        shares = shares * ((counts / expected) @ kernel)
+        shares = shares / shares.sum()
     return np.asarray(shares)

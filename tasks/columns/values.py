@@ -86,7 +86,10 @@ def on_grid(values: pd.Series, column: OrderedColumn) -> bool:
     """Whether all values are ones that a release may hold: multiples of the precision, whole ones of the resolution."""
     numbers = as_numbers(values, column)
     present = numbers[~np.isnan(numbers)]
-    return bool(np.allclose(grid_of(column).nearest(present), present, rtol=1e-12, atol=0.0))
+    grid = grid_of(column)
+    if isinstance(column, DatetimeColumn):  # where clocks leave out a whole one, the next time that there is
+        return bool(np.array_equal(as_numbers(pd.Series(as_values(grid.floor(present), column)), column), present))
+    return bool(np.allclose(grid.nearest(present), present, rtol=1e-12, atol=0.0))
 
 
 def level_codes(values: pd.Series, levels: list[str] | list[int] | list[bool]) -> npt.NDArray[np.int64]:

@@ -1,12 +1,16 @@
 """Whole releases of tables with columns of every type, and of awkward ones."""
 
+import datetime
+import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -14,6 +18,7 @@ from flows import pipeline
 from schemas.audit import AuditReport
 from schemas.manifest import Manifest
 from schemas.table import TableSchema
+from tasks.files import checksum_lines
 from tasks.noise import SeededBits
 from tasks.staging import Staging
 from tasks.workspace import Workspace, make_private
@@ -278,3 +283,96 @@ def test_what_is_released_depends_on_released_data_only(home: Path, tmp_path: Pa
         patched.setattr(Staging, "start", lambda *_: make_private(again.folder))
         pipeline.propose(write_project(tmp_path / "q", spec, other), "b", bits=SeededBits(4))
     pd.testing.assert_frame_equal(pd.read_parquet(again.release / "data"), released)
+
+
+@pytest.mark.parametrize("zone", ["America/Sao_Paulo", "Asia/Beirut"])
+def test_days_that_begin_at_one_in_the_morning(fabrica: Fabrica, home: Path, tmp_path: Path, zone: str) -> None:
+    random = np.random.default_rng(0)
+    at = pd.Timestamp("2017-01-01T12:00") + pd.to_timedelta(random.integers(0, 364, 600), unit="D")
+    frame = pd.DataFrame({"at": at.strftime("%Y-%m-%dT%H:%M"), "y": random.choice(["a", "b"], 600)})
+    bounds = ["2017-01-01T00:00", "2017-12-31T23:00"]
+    spec = _small({"at": {"type": "datetime", "bounds": bounds, "timezone": zone, "resolution": "day"}})
+    released = pd.read_parquet(_release(fabrica, home, tmp_path / "p", spec, frame) / "data")
+    assert released["at"].dt.hour.isin([0, 1]).all()
+
+
+Forgery = Callable[[Path], None]
+
+
+def _rewrite(folder: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    part = folder / "data" / "part-00000.parquet"
+    pq.write_table(change(pq.ParquetFile(part).read()), part)
+
+
+def _cell(name: str, value: object, kind: pa.DataType | None = None) -> Forgery:
+    def forge(folder: Path) -> None:
+        def change(table: pa.Table) -> pa.Table:
+            place = table.column_names.index(name)
+            cells = [value, *table.column(name).to_pylist()[1:]]
+            field = table.schema.field(name) if kind is None else pa.field(name, kind)
+            return table.set_column(place, field, pa.array(cells, field.type))
+
+        _rewrite(folder, change)
+
+    return forge
+
+
+def _as(name: str, kind: pa.DataType) -> Forgery:
+    def change(table: pa.Table) -> pa.Table:
+        place = table.column_names.index(name)
+        return table.set_column(place, name, table.column(name).cast(kind))
+
+    return lambda folder: _rewrite(folder, change)
+
+
+def _extra(name: str) -> Forgery:
+    def forge(folder: Path) -> None:
+        shutil.copy(folder / "data" / "part-00000.parquet", folder / name)
+
+    return forge
+
+
+def _manifest_key(**changes: Any) -> Forgery:
+    def forge(folder: Path) -> None:
+        content = json.loads((folder / "manifest.json").read_text())
+        (folder / "manifest.json").write_text(json.dumps(content | changes))
+
+    return forge
+
+
+TAMPERED: dict[str, Forgery] = {
+    "out of bounds": _cell("age", 500),
+    "far out of bounds": _cell("age", 2**60),
+    "off its precision": _cell("height (m)", 1.7512),
+    "undeclared category": _cell("town", "Paris"),
+    "null where there is none": _cell("age", None, pa.int64()),
+    "source's identifier": _cell("patient", "P00007"),
+    "other type": _as("age", pa.float64()),
+    "dates as times": _as("admitted", pa.timestamp("us")),
+    "other time zone": _as("seen", pa.timestamp("us", tz="Europe/Berlin")),
+    "constraint broken": _cell("admitted", datetime.date(2025, 12, 31)),
+    "another file": _extra("source.parquet"),
+    "another part": _extra("data/part-00001.parquet"),
+    "columns": _manifest_key(columns=[]),
+    "files": _manifest_key(files=[]),
+    "rows": _manifest_key(rows=0),
+}
+
+
+@pytest.mark.parametrize("forge", TAMPERED.values(), ids=TAMPERED)
+def test_a_forged_release_is_found_even_without_the_ledger(
+    fabrica: Fabrica, home: Path, tmp_path: Path, forge: Forgery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all digests made again, as a forger would."""
+    release = _release(fabrica, home, tmp_path / "p", changed(SPEC, "privacy.epsilon", 9.0), mixed(90))
+    forge(release)
+    manifest = json.loads((release / "manifest.json").read_text())
+    for file in manifest["files"]:
+        content = (release / file["path"]).read_bytes()
+        file |= {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+    (release / "manifest.json").write_text(json.dumps(manifest))
+    (release / "SHA256SUMS").write_text(checksum_lines(release))
+    monkeypatch.setenv("FABRICA_HOME", str(tmp_path / "elsewhere"))
+    shutil.copytree(release, tmp_path / "elsewhere" / "data" / "releases" / "mixed" / "a")
+    verified = fabrica("verify", tmp_path / "elsewhere" / "data" / "releases" / "mixed" / "a")
+    assert verified.exit_code == 5, verified.out + verified.err

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.table import TableSchema
-from tasks.accounting.lattice import LATTICE_STEPS
+from tasks.accounting.lattice import LATTICE_STEPS, MISSING
 from tasks.columns.categories import assign, class_shares
 from tasks.columns.layout import layout_of
 from tasks.columns.values import from_scaled, to_scaled
 from tasks.decode import decode
-from tasks.encode import MISSING, encode_features, encode_labels
+from tasks.encode import encode_features, encode_labels
 from tasks.tables import FabricatedTable, NoiseAddedTable
 
 LABEL = {"type": "categorical", "categories": ["no", "yes"]}

@@ -47,7 +47,7 @@ def test_the_fill_of_missing_values_is_no_value() -> None:
     labels = np.zeros(n, dtype=np.int64)
     noisy = cells + law.sample((n,), bits=SeededBits(2))
     assert deconvolve(noisy, labels, law, LEVELS)[0][2] > 0.4
-    assert deconvolve(noisy, labels, law, LEVELS, {0: 0.5})[0][0] > 0.85
+    assert deconvolve(noisy, labels, law, LEVELS, {0: 0.5}, LATTICE_STEPS // 2)[0][0] > 0.9
 
 
 def test_values_take_on_a_distribution_in_their_order() -> None:

@@ -44,6 +44,18 @@ HONEST: dict[str, dict[str, Any]] = {
     "rows, few columns": changed(FEW, "privacy", RECORD),
     "rows, few columns, laplace": changed(FEW, "privacy", {**RECORD, "mechanism": "dirac-laplace"}),
     "rows, categories only": changed(changed(FEW, "table.columns.x", ...), "privacy", RECORD),
+    "heaviest weight on a category": changed(
+        changed(FEW, "privacy.split", {"weights": {"a": 2.0}}), "privacy.delta", 1e-4
+    ),
+    "rows, one value that may be missing": changed(
+        changed(
+            FEW,
+            "table.columns",
+            {"x": {"type": "numeric", "bounds": [0, 1], "nullable": True}, "y": {"type": "boolean"}},
+        ),
+        "privacy",
+        {**RECORD, "delta": 1e-3, "mechanism": "staircase"},
+    ),
     "public column": changed(SPEC, "table.columns.height (m).role", "public"),
     "one ordered category or none": changed(
         SPEC, "table.columns.constant", {"type": "ordinal", "categories": ["one"], "nullable": True}
@@ -108,6 +120,7 @@ FORGED: dict[str, Callable[[Manifest], Manifest]] = {
     "weaker response": _part("category", "town", **_answers(6.0, 6)),
     "other number of categories": _part("category", "town", **_answers(3.0, 4)),
     "a law for a category": _part("category", "select", name="dirac-laplace"),
+    "a part about nothing": _part("value", "age", columns=[]),
     "unknown law": _part("value", "age", name="none"),
     "response in words better than it is": _part("category", "town", change_probability=0.9),
     "noise in words larger than it is": _part("value", "age", expected_magnitude=2.0),
