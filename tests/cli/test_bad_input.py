@@ -45,6 +45,7 @@ SPEC_FAULTS: list[tuple[str, Any, list[str]]] = [
     ("privacy.delta", -1e-9, ["privacy.delta", "greater than or equal to 0"]),
     ("privacy.distance", 0.0, ["privacy.distance", "greater than 0"]),
     ("privacy.distance", 1.5, ["privacy.distance", "less than or equal to 1"]),
+    ("privacy.distance", 0.01, ["privacy.distance: 0.01 of the range of column `r2c3` is less than one step"]),
     ("privacy.unit", "row", ["privacy.unit", "'element' or 'record'"]),
     ("privacy.epsilom", 1.0, ["privacy.epsilom: unknown key", "did you mean `epsilon`?"]),
     ("fabricaton", {}, ["fabricaton: unknown key", "did you mean `fabrication`?"]),

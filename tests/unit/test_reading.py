@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import TypeAdapter
 
-from schemas.columns import CategoricalColumn, Column, IntegerColumn
+from schemas.columns import CategoricalColumn, Column, IntegerColumn, NumericColumn
 from tasks.columns.cells import LONGEST_TEXT_BYTES
 from tasks.columns.reading import read_column, with_other
 from tasks.columns.times import in_utc
@@ -422,3 +422,29 @@ def test_declared_marks_of_a_missing_value_are_missing() -> None:
     series, counts = read_column(pa.chunked_array([["12", "NA", "?"]]), age, ["?"])
     assert series.isna().tolist() == [False, True, True]
     assert list(counts.values()) == [1] and "table.missing_values" in next(iter(counts))
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pa.chunked_array([["1", "-999.0", " -999", "2"]]),
+        pa.chunked_array([[1.0, -999.0, -999.0, 2.0]]),
+        pa.chunked_array([pa.array([1, -999, -999, 2], pa.int32())]),
+        pa.chunked_array([pa.array([1, -999, -999, 2], pa.float32())]),
+        pa.chunked_array([pa.array([Decimal("1.0"), Decimal("-999.0"), Decimal("-999.0"), Decimal("2.0")])]),
+    ],
+)
+def test_a_number_that_stands_for_a_missing_value_does_so_in_every_form(cells: pa.ChunkedArray) -> None:
+    amount = NumericColumn(type="numeric", bounds=(0.0, 10.0), nullable=True)
+    series, counts = read_column(cells, amount, ["-999"])
+    assert series.isna().tolist() == [False, True, True, False] and counts == {}
+
+
+def test_a_declared_whole_number_category_is_no_mark() -> None:
+    code = CategoricalColumn(type="categorical", categories=[1, 9], nullable=True)
+    for cells in (pa.chunked_array([["1", "9"]]), pa.chunked_array([[1, 9]]), pa.chunked_array([[1.0, 9.0]])):
+        for mark in ("9", "9.0"):
+            series, _ = read_column(cells, code, [mark])
+            assert series.tolist() == [1, 9]
+    flag = _column.validate_python({**BOOLEAN, "nullable": True})
+    assert read_column(pa.chunked_array([["Y", "N"]]), flag, ["n"])[0].tolist() == [True, False]
