@@ -18,8 +18,8 @@ POINTS = 64
 
 _BIN = 256  # lattice steps of a bin of noise-added values
 _MOST_BINS = 4_000
-_LEAST_GAIN = 0.5  # nats of likelihood a round of estimation must bring
-_MOST_ROUNDS = 300
+_LEAST_GAIN = 0.005  # nats of likelihood a round of estimation must bring
+_MOST_ROUNDS = 1000
 
 
 def deconvolve(
@@ -54,7 +54,7 @@ def deconvolve(
     Notes
     -----
     Expectation maximisation (Dempster, Laird, Rubin 1977): first for all rows, from the uniform distribution on, then
-    for each class, from that of all rows on. A round that gains less than 0.5 in log-likelihood is the last one:
+    for each class, from that of all rows on. A round that gains less than 0.005 in log-likelihood is the last one:
     what the noise leaves open stays as it was, and no spikes are fitted to it. Cost: bins times points a round.
     """
     lowest, highest = int(noise_added.min()), int(noise_added.max())
