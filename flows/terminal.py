@@ -99,7 +99,7 @@ class Terminal:
         )
         self.out.print(f"mechanism    {law.name}", markup=False)
         if law.name == "private-moments":
-            self.out.print("noise        on class sizes, means, covariances, perhaps histograms; rows are drawn from these")
+            self.out.print("noise        on class sizes and moments, perhaps histograms; rows are drawn from these")
         elif law.expected_magnitude is None:
             self.out.print("noise        random responses in the categories' places")
         else:
