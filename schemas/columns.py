@@ -215,9 +215,6 @@ class DatetimeColumn(_BoundedColumn):
         return self
 
 
-Level = str | int | bool
-
-
 class _LevelColumn(_DeclaredColumn):
     role: Literal["feature", "label", "public"] = "feature"
     """`public`: everybody knows these values already; they are released as they are."""
@@ -330,8 +327,6 @@ def _check_categories(categories: list[str] | list[int], *, declared: list[str] 
         raise ValueError("whole-number categories beyond 2**53 are not supported; use text")
 
 
-NumberColumn = NumericColumn | IntegerColumn
-TimeColumn = DateColumn | DatetimeColumn
 BoundedColumn = NumericColumn | IntegerColumn | DateColumn | DatetimeColumn
 LevelColumn = CategoricalColumn | OrdinalColumn | BooleanColumn
 FeatureColumn = BoundedColumn | LevelColumn

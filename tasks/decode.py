@@ -61,7 +61,7 @@ def _decode_column(
     n_rows = len(fabricated.labels)
     missing = np.zeros(n_rows, dtype=bool)
     if not blocks:
-        assert not column.nullable or not column.levels  # type: ignore[union-attr]
+        assert not column.nullable  # a single possible value
         return _as_declared(level_values(np.zeros(n_rows, dtype=np.int64), column.levels), column)  # type: ignore[union-attr]
     values: pd.Series | None = None
     for block in blocks:

@@ -16,8 +16,7 @@ import logging
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,6 @@ from schemas.columns import (
 )
 from schemas.errors import StepFailed, ValidationFailed
 from schemas.table import TableSchema
-from tasks.columns.times import in_utc
 from tasks.ingest import few
 from tasks.step import noted, step
 from tasks.tables import SourceTable
@@ -237,7 +235,7 @@ def _questions(values: pd.Series, name: str, table: TableSchema) -> Iterator[_Qu
         case IdentifierColumn():
             yield _Question(_UNIQUE, name, values)
         case DateColumn() | DatetimeColumn():
-            lower, upper = (_end(bound, getattr(column, "timezone", None)) for bound in column.bounds)
+            lower, upper = (int(np.datetime64(bound, "us").astype(np.int64)) for bound in column.bounds)
             yield _Question(_BETWEEN, name, _microseconds(values), bounds=(lower, upper))
         case NumericColumn() | IntegerColumn():
             yield _Question(_BETWEEN, name, pd.Series(values.to_numpy(np.float64, na_value=np.nan)), column.bounds)
@@ -251,16 +249,6 @@ def _with_name(values: pd.Series, name: str) -> pd.Series:
     codes, different = pd.factorize(values)
     shown = np.array([None, *(f"{name}: {value!r}" for value in different.tolist())], dtype=object)
     return pd.Series(shown[codes + 1], dtype="str")
-
-
-@cache
-def _end(bound: date, timezone: str | None) -> int:
-    """A bound as `_microseconds` has it. One that clocks leave out means the time they show instead, as in cells."""
-    moment = np.datetime64(bound, "us")
-    if timezone is not None and 1 < bound.year < 9999:
-        shown = pd.Timestamp(in_utc(np.array([moment]), timezone)[0]).tz_localize("UTC").tz_convert(timezone)
-        moment = shown.tz_localize(None).to_datetime64().astype("datetime64[us]")
-    return int(moment.astype(np.int64))
 
 
 def _microseconds(values: pd.Series) -> pd.Series:

@@ -27,7 +27,6 @@ HALF_RANGE = LATTICE_STEPS // 2
 """How far the coordinate of a value moves at most when the value goes missing, since the fill is in the middle."""
 
 _SHARE_OF_MISSING = 0.4
-_SHARES_OF_VALUE = (1.0, 0.9, 0.8, 0.7, 0.6)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from tasks.audit.density_difference import DensityDifference, estimate_density_d
 from tasks.audit.utility import (
     compare_categories,
     compare_column,
-    compare_tables,
     correlation_difference,
     kolmogorov_smirnov,
     wilson_interval,
@@ -21,7 +20,6 @@ __all__ = [
     "compare_categories",
     "compare_classifiers",
     "compare_column",
-    "compare_tables",
     "correlation_difference",
     "distance_densities",
     "estimate_density_difference",

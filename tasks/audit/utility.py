@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 
-from schemas.audit import CategoryUtility, ColumnUtility, Interval, Utility
+from schemas.audit import CategoryUtility, ColumnUtility, Interval
 from tasks.audit.density_difference import FloatArray
 
 
@@ -79,15 +79,6 @@ def kolmogorov_smirnov(first: ArrayLike, second: ArrayLike) -> float:
     below_one = np.searchsorted(one, values, side="right") / one.size
     below_two = np.searchsorted(two, values, side="right") / two.size
     return float(np.max(np.abs(below_one - below_two)))
-
-
-def _table(values: ArrayLike, name: str, columns: int) -> FloatArray:
-    table = np.asarray(values, dtype=np.float64)
-    if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] != columns:
-        raise ValueError(f"{name} must have at least one row and {columns} named columns, got shape {table.shape}")
-    if not np.isfinite(table).all():
-        raise ValueError(f"{name} must hold finite values")
-    return table
 
 
 def _unit_columns(table: FloatArray) -> FloatArray:
@@ -200,31 +191,3 @@ def compare_categories(
         shares_fabricated=shares[1].tolist(),
         total_variation=min(1.0, float(np.abs(shares[0] - shares[1]).sum()) / 2),
     )
-
-
-def compare_tables(real: ArrayLike, fabricated: ArrayLike, names: Sequence[str]) -> Utility:
-    """How a fabricated table compares with the members' table, in the columns' own units.
-
-    Parameters
-    ----------
-    real : array-like of shape (n_members, n_columns)
-        The members' feature values, finite.
-    fabricated : array-like of shape (n_released, n_columns)
-        The released feature values, finite.
-    names : sequence of str
-        Column names, in order.
-
-    Returns
-    -------
-    Utility
-        Standard deviations have divisor n (ddof 0): they describe the tables themselves, and a single row has 0.
-
-    Raises
-    ------
-    ValueError
-        If a table is empty, holds a value that is not finite, or does not fit `names`.
-    """
-    one, two = _table(real, "real", len(names)), _table(fabricated, "fabricated", len(names))
-    difference, pairs = correlation_difference(one, two)
-    columns = [compare_column(name, x, y) for name, x, y in zip(names, one.T, two.T, strict=True)]
-    return Utility(columns=columns, correlation_difference=difference, correlation_pairs=pairs)

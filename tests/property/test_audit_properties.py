@@ -7,7 +7,7 @@ from hypothesis.extra import numpy as hnp
 
 from tasks.audit import (
     attack_auc,
-    compare_tables,
+    compare_column,
     correlation_difference,
     distance_densities,
     estimate_density_difference,
@@ -110,6 +110,7 @@ tables = hnp.arrays(
 @quick
 @given(tables, tables)
 def test_comparison_is_valid_and_zero_for_the_same_table(real: np.ndarray, fabricated: np.ndarray) -> None:
-    compare_tables(real, fabricated, ["a", "b", "c"])  # the model checks the ranges
+    for x, y in zip(real.T, fabricated.T, strict=True):
+        compare_column("a", x, y)  # the model checks the ranges
     difference, pairs = correlation_difference(real, real)
     assert difference in (None, 0.0) and (difference is None) == (pairs == 0)

@@ -11,8 +11,9 @@ from sklearn.metrics import roc_auc_score
 from schemas.audit import Interval, TrainedOn
 from tasks.audit import (
     attack_auc,
+    compare_categories,
     compare_classifiers,
-    compare_tables,
+    compare_column,
     correlation_difference,
     distance_densities,
     estimate_density_difference,
@@ -242,18 +243,48 @@ def test_kolmogorov_smirnov_agrees_with_scipy() -> None:
     assert kolmogorov_smirnov(first, second) == pytest.approx(ks_2samp(first, second).statistic)
 
 
-def test_tables_by_hand() -> None:
-    real = [[0.0, 0.0, 7.0], [1.0, 1.0, 7.0], [2.0, 2.0, 7.0]]  # correlation of a and b: 1
-    fabricated = [[0.0, 1.0, 1.0], [3.0, 1.0, 2.0], [0.0, 4.0, 3.0]]  # of a and b: -1/2
-    utility = compare_tables(real, fabricated, ["a", "b", "constant in real"])
-    assert utility.correlation_pairs == 1
-    assert utility.correlation_difference == pytest.approx(1.5)
-    a = utility.columns[0]
+def test_columns_by_hand() -> None:
+    a = compare_column("a", [0.0, 1.0, 2.0], [0.0, 3.0, 0.0])
     assert (a.name, a.mean_real, a.mean_fabricated) == ("a", 1.0, 1.0)
     assert a.std_real == pytest.approx(np.sqrt(2 / 3))  # divisor n
     assert a.std_fabricated == pytest.approx(np.sqrt(2))
     assert a.kolmogorov_smirnov == pytest.approx(1 / 3)
-    assert utility.columns[2].kolmogorov_smirnov == 1.0
+    assert (a.missing_real, a.missing_fabricated) == (0.0, 0.0)
+    assert compare_column("b", [7.0, 7.0], [1.0, 2.0]).kolmogorov_smirnov == 1.0
+
+
+def test_columns_with_missing_values_by_hand() -> None:
+    nan = np.nan
+    some = compare_column("a", [1.0, nan, 3.0, nan], [2.0, nan])
+    assert (some.mean_real, some.mean_fabricated) == (2.0, 2.0)
+    assert (some.missing_real, some.missing_fabricated) == (0.5, 0.5)
+    none = compare_column("a", [nan, nan], [1.0, 1.0])
+    assert (none.mean_real, none.std_real, none.kolmogorov_smirnov, none.missing_real) == (None, None, None, 1.0)
+
+
+def test_categories_by_hand() -> None:
+    found = compare_categories([0, 0, 1, -1], [1, 1, 0, 1], ["x", "y"], nullable=True, name="c")
+    assert (found.name, found.categories) == ("c", ["x", "y", "missing"])
+    assert (found.shares_real, found.shares_fabricated) == ([0.5, 0.25, 0.25], [0.25, 0.75, 0.0])
+    assert found.total_variation == pytest.approx(0.5)
+    same = compare_categories([0, 1], [1, 0], ["x", "y"], nullable=False, name="c")
+    assert same.categories == ["x", "y"] and same.total_variation == 0.0
+
+
+def test_correlations_by_hand() -> None:
+    real = [[0.0, 0.0, 7.0], [1.0, 1.0, 7.0], [2.0, 2.0, 7.0]]  # correlation of the first two: 1; the last is constant
+    fabricated = [[0.0, 1.0, 1.0], [3.0, 1.0, 2.0], [0.0, 4.0, 3.0]]  # of the first two: -1/2
+    assert correlation_difference(real, fabricated) == (pytest.approx(1.5), 1)
+
+
+def test_coordinates_of_one_column_make_no_pair_and_the_largest_difference_counts() -> None:
+    generator = np.random.default_rng(7)
+    real, fabricated = generator.random((30, 4)), generator.random((30, 4))
+    apart = np.abs(np.corrcoef(real, rowvar=False) - np.corrcoef(fabricated, rowvar=False))
+    # columns a (one coordinate), b (two), c (one): pairs ab, ac, bc
+    expected = np.mean([max(apart[0, 1], apart[0, 2]), apart[0, 3], max(apart[1, 3], apart[2, 3])])
+    assert correlation_difference(real, fabricated, ["a", "b", "b", "c"]) == (pytest.approx(expected), 3)
+    assert correlation_difference(real, fabricated, ["a"] * 4) == (None, 0)
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
@@ -267,13 +298,6 @@ def test_correlations_do_not_depend_on_the_unit(scale: float) -> None:
 
 def test_no_pair_is_no_number() -> None:
     assert correlation_difference([[1.0, 2.0], [2.0, 2.0]], [[1.0, 2.0], [2.0, 3.0]]) == (None, 0)
-    assert compare_tables([[1.0]], [[2.0]], ["only"]).correlation_difference is None
-
-
-@pytest.mark.parametrize("real", [[], [[1.0]], [[1.0, np.nan]], [1.0, 2.0]])
-def test_tables_that_do_not_fit_are_refused(real: list[float]) -> None:
-    with pytest.raises(ValueError, match="real must"):
-        compare_tables(real, [[1.0, 2.0]], ["a", "b"])
 
 
 # --- classifiers --------------------------------------------------------------------------------------------------
