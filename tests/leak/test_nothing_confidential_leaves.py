@@ -45,7 +45,7 @@ folder, mode = sys.argv[1:3]
 if mode == "sound":
     release(f"{folder}/good/spec.yaml", "good")
     release(f"{folder}/waiting/spec.yaml", "waiting")
-    for name in ["text", "label", "outside", "null"]:
+    for name in ["text", "label", "outside", "null", "category", "other", "identifier", "date"]:
         release(f"{folder}/{name}/spec.yaml", name)
     run_suite, clip = tasks.validate.run_suite, tasks.decode.from_scaled
     tasks.validate.run_suite = planted("%(text)s")
@@ -80,6 +80,16 @@ def _sources(folder: Path) -> None:
         bad[column] = [value if row == 3 else cell for row, cell in enumerate(bad[column])]
         text_labels = changed(spec, "table.columns.digit.categories", ["0", "1", "2"])
         write_project(folder / name, changed(text_labels, "dataset", f"leak-{name}"), bad)
+    two = {"type": "categorical", "categories": ["a", "b"]}
+    notes = {
+        "category": two,
+        "other": {**two, "other": "z"},
+        "identifier": {"type": "identifier"},
+        "date": {"type": "date", "bounds": ["2000-01-01", "2020-01-01"]},
+    }
+    for name, column_of_notes in notes.items():
+        declared = changed(spec, "table.columns.note", column_of_notes)
+        write_project(folder / name, changed(declared, "dataset", f"leak-{name}"), source)
     outside = changed(changed(spec, "table.outside_bounds", "refuse"), "table.columns.r2c3.bounds", [0, NUMBER - 1])
     write_project(folder / "outside", changed(outside, "dataset", "leak-outside"), source)
 
@@ -127,7 +137,8 @@ def test_planted_values_are_found_nowhere(prefect_server: PrefectServer, root: P
     _sources(root / "sources")
     printed = _run(prefect_server, root, "sound")
     expected = {
-        "good": 0, "waiting": 6, "text": 3, "label": 3, "outside": 3, "null": 3, "broken-suite": 1, "broken-decode": 1
+        "good": 0, "waiting": 6, "text": 3, "label": 3, "outside": 3, "null": 3, "category": 3, "other": 0,
+        "identifier": 0, "date": 3, "broken-suite": 1, "broken-decode": 1,
     }  # fmt: skip
     codes = {line.split()[1]: int(line.split()[2]) for line in printed.splitlines() if line.startswith("exit ")}
     assert codes == expected, printed
