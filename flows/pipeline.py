@@ -13,9 +13,8 @@ from schemas.errors import ApprovalPending, IntegrityFailed, RequestRefused, Ste
 from schemas.release import Candidate, Publication
 from schemas.spec import ReleaseSpec
 from tasks.accounting import mechanism_of
-from tasks.columns.layout import layout_of
 from tasks.decode import decode
-from tasks.encode import choose_members, encode
+from tasks.encode import choose_members, places_of
 from tasks.evaluate import attack, train, training_sets, utility
 from tasks.fabricate import fabricate, paper_thresholds, settled
 from tasks.files import sha256_file
@@ -27,9 +26,11 @@ from tasks.plan import refuse_contradiction
 from tasks.publish import publish as publish_candidate
 from tasks.read_spec import read_spec
 from tasks.reserve import refuse_uncovered, reserve
-from tasks.restore import restore
+from tasks.restore import estimate_marginals
+from tasks.runner import workers_of
+from tasks.sample import sample
 from tasks.shard import shard
-from tasks.stage import stage
+from tasks.stage import stage, staged_frames
 from tasks.staging import Staging, binding, candidate_digest
 from tasks.step import noted, timed
 from tasks.validate import validate, validate_release
@@ -93,7 +94,7 @@ def _make_candidate(
     if staging.is_complete():
         staging.start(spec, sha256_file(source_path) if source_path.is_file() else "")
         return staging.candidate(spec)
-    with timed() as times:
+    with timed() as times, workers_of(spec.runner) as workers:
         # confidential side
         source = ingest(source_path, spec.table)
         validation = validate(source, spec.table, source_path.name, labels_public=spec.privacy.labels_public)
@@ -101,47 +102,53 @@ def _make_candidate(
         members = staging.member_rows()
         if members is None:
             chosen = choose_members(
-                source.frame[spec.table.label],
+                source.labels,
                 spec.evaluation.control_fraction,
                 np.random.default_rng(int.from_bytes(os.urandom(16))),
                 by_class=spec.privacy.labels_public,
             )
             members = staging.keep_member_rows(chosen)
-        encoded = encode(source, spec.table, members)
-        rows = len(encoded.members.labels)
-        entry = reserve(ledger, spec, staging, mechanism, rows, binding(spec, source.sha256))
+        places = places_of(source.n_rows, members)
+        entry = reserve(ledger, spec, staging, mechanism, len(members), binding(spec, source.sha256))
 
         # the border
         noise_added = staging.noise_added()
         if noise_added is None:
-            drawn = perturb(encoded.members, mechanism, layout_of(spec.table), bits or OperatingSystemBits())
-            ledger.draw(spec.dataset, staging.release_id)
-            noise_added = staging.keep_noise_added(drawn)
+            noise_added = perturb(
+                source,
+                places,
+                mechanism,
+                spec.table,
+                bits or OperatingSystemBits(),
+                staging,
+                now_drawn=lambda: ledger.draw(spec.dataset, staging.release_id),
+            )
 
         # released side
-        sharded = shard(noise_added, spec.fabrication.shard_rows)
         fabrication = settled(spec)
+        sharded = shard(noise_added, fabrication.shard_rows, workers, staging.scratch)
         thresholds = None
-        if spec.fabrication.stop == "paper":
-            thresholds = paper_thresholds(encoded.members, sharded, fabrication.components or 1)
-        fabricated = fabricate(sharded, fabrication, thresholds)
-        if fabrication.marginals == "restored":
-            fabricated = restore(fabricated, noise_added, mechanism, spec.table)
-        released = decode(fabricated, noise_added, source.frame.loc[members, list(spec.table.public)], spec.table)
-        validate_release(released.frame, spec.table)
-        manifest = stage(staging, spec, released, mechanism, noise_added, fabricated, entry)
+        if fabrication.stop == "paper":
+            thresholds = paper_thresholds(source, spec.table, places, sharded, fabrication.components or 1)
+        fabricated = fabricate(sharded, fabrication, workers, staging.scratch, thresholds)
+        marginals = estimate_marginals(noise_added, mechanism, fabrication, spec.table)
+        released = decode(fabricated, marginals, spec.table, workers, staging.scratch)
+        manifest = stage(staging, spec, released, mechanism, noise_added.randomness, fabricated, entry)
+        validate_release(staged_frames(staging.release, spec.table), spec.table)
 
         # evaluation: confidential, for the internal report
-        sets = training_sets(encoded, noise_added, released.frame, spec.table)
+        compared = sample(source, places, noise_added, staging.release, spec.table)
+        sets = training_sets(compared, spec.table)
         notes: list[str] = []
-        classifiers = train(sets, encoded, spec, notes)
-        membership_inference = attack(sets, encoded, spec)
-        preserved = utility(source.frame.iloc[members], released.frame, spec.table)
+        classifiers = train(sets, compared, spec, notes)
+        membership_inference = attack(sets, compared, spec)
+        preserved = utility(compared, spec.table)
         write_report(
             staging,
             manifest,
             mechanism,
             sets,
+            compared,
             members,
             notes,
             source.sha256,

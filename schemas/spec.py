@@ -12,6 +12,7 @@ from pydantic import Field, StrictBool, StrictInt, field_validator, model_valida
 
 from schemas.base import Model, Number
 from schemas.columns import DateColumn, IntegerColumn
+from schemas.runner import Runner
 from schemas.table import TableSchema
 
 DATASET_PATTERN = r"^[a-z0-9-]+$"
@@ -168,7 +169,8 @@ class Fabrication(Model):
     """`restored`: within each class, values take on the distribution that the noise-added data show, in the order that
     smoothing left them in. `smoothed`: they stay as smoothing left them, as in the seed paper. Left out: restored
     with noise on cells, smoothed with private moments."""
-    layers: StrictInt = 1
+    layers: StrictInt = Field(default=1, ge=1, le=100)
+    """Layers of the KAHM classifier that the audit trains; data are smoothed with one, as in the seed paper."""
 
     @field_validator("stop", mode="before")
     @classmethod
@@ -178,13 +180,6 @@ class Fabrication(Model):
         if stop == "paper" or (isinstance(stop, dict) and set(stop) in ({"steps"}, {"relative"})):
             return Steps(**stop) if "steps" in stop else Relative(**stop) if "relative" in stop else stop
         raise ValueError("give exactly one of {steps: m}, {relative: rho} and paper")
-
-    @field_validator("layers")
-    @classmethod
-    def _one_layer_yet(cls, layers: int) -> int:
-        if layers != 1:
-            raise ValueError("only layers: 1 is available in this version")
-        return layers
 
 
 class Evaluation(Model):
@@ -238,6 +233,9 @@ class ReleaseSpec(Model):
     privacy: Privacy
     fabrication: Fabrication = Fabrication()
     evaluation: Evaluation = Evaluation()
+    runner: Runner = "threads"
+    """Where shards are smoothed: `threads`, `processes`, `dask`, or one of them with its settings, such as
+    {processes: {workers: 2}} or {dask: {scheduler: "tcp://host:8786"}}. The outcome is the same under every one."""
     schedule: Schedule | None = None
     approval: Literal["none", "required"] = "none"
     """`required` stops at the staged candidate until a person approves its digest."""
@@ -276,6 +274,10 @@ class ReleaseSpec(Model):
         if self.fabrication.stop == "paper" and not self.privacy.labels_public:
             raise ValueError("stop: paper compares raw and noise-added rows; it needs cell noise and labels: public")
         return self
+
+    def outcome_settings(self) -> dict[str, Any]:
+        """The spec as manifests state it: all but the runner, which has no part in the outcome and may name a machine."""
+        return self.model_dump(mode="json", exclude={"runner"})
 
     @property
     def uncovered(self) -> list[str]:

@@ -1,5 +1,9 @@
-"""Encode the source onto the public lattice and part it into members and control rows; confidential side."""
+"""Encode the source onto the public lattice and part it into members and control rows; confidential side.
 
+Rows are encoded where they are read, piece by piece, so there is no encoded table anywhere.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,41 +14,65 @@ from schemas.table import TableSchema
 from tasks.accounting.lattice import LATTICE_STEPS, MISSING, SPACING
 from tasks.columns.layout import Block, layout_of
 from tasks.columns.values import level_codes, to_scaled
-from tasks.step import step
 from tasks.tables import ConfidentialTable, IntArray, SourceTable
+
+NOT_A_MEMBER = -1
 
 
 @dataclass(frozen=True, eq=False)
-class EncodedSource:
-    """Members (used for fabrication) and control rows (kept out of it)."""
+class EncodedPiece:
+    """Some rows of the source.
 
-    members: ConfidentialTable
-    controls: ConfidentialTable
+    Attributes
+    ----------
+    places : ndarray of int64, shape (n_rows,)
+        The place of each row in the release; NOT_A_MEMBER of a control row.
+    rows : ConfidentialTable
+    frame : DataFrame
+        The same rows as they were read.
+    """
+
+    places: IntArray
+    rows: ConfidentialTable
+    frame: pd.DataFrame
 
 
-@step("Encode")
-def encode(source: SourceTable, table: TableSchema, member_rows: IntArray) -> EncodedSource:
-    """The source on the lattice, parted into members and control rows.
+def encoded_pieces(
+    source: SourceTable, table: TableSchema, places: IntArray, wanted: np.ndarray | None = None
+) -> Iterator[EncodedPiece]:
+    """The source on the lattice, piece by piece, in its own order.
 
     Parameters
     ----------
     source : SourceTable
         Validated: missing values only where the column is nullable, categories and labels among the declared ones.
     table : TableSchema
-    member_rows : ndarray of int64
-        Positions of the members, in the order in which they go on; all other rows are control rows.
+    places : ndarray of int64, shape (n_rows,)
+        From `places_of`.
+    wanted : ndarray of bool, shape (n_rows,), default=None
+        Which rows; all members where it is left out.
 
-    Returns
-    -------
-    EncodedSource
-        Cells outside their bounds are clipped to the nearest bound.
+    Yields
+    ------
+    EncodedPiece
+        Cells outside their bounds are clipped to the nearest bound. Pieces without a wanted row are left out.
     """
-    lattice, labels = encode_features(source.frame, table), encode_labels(source.frame, table)
-    control_rows = np.setdiff1d(np.arange(len(labels)), member_rows)
-    return EncodedSource(
-        members=ConfidentialTable(lattice[member_rows], labels[member_rows], SPACING),
-        controls=ConfidentialTable(lattice[control_rows], labels[control_rows], SPACING),
-    )
+    chosen = places != NOT_A_MEMBER if wanted is None else wanted
+    start = 0
+    for frame in source.pieces():
+        rows = start + np.flatnonzero(chosen[start : start + len(frame)])
+        own = frame.iloc[rows - start]
+        start += len(frame)
+        if len(rows):
+            encoded = ConfidentialTable(encode_features(own, table), encode_labels(own, table), SPACING)
+            yield EncodedPiece(places[rows], encoded, own)
+
+
+def places_of(n_rows: int, member_rows: IntArray) -> IntArray:
+    """The place of each source row in the release, where the members stand in the order given, or NOT_A_MEMBER."""
+    places = np.full(n_rows, NOT_A_MEMBER, dtype=np.int64)
+    places[member_rows] = np.arange(len(member_rows))
+    return places
 
 
 def encode_labels(frame: pd.DataFrame, table: TableSchema) -> IntArray:
@@ -86,12 +114,12 @@ def to_lattice(scaled: np.ndarray) -> IntArray:
     return np.floor(scaled * LATTICE_STEPS + 0.5).astype(np.int64)
 
 
-def choose_members(labels: pd.Series, fraction: float, random: np.random.Generator, *, by_class: bool) -> IntArray:
+def choose_members(labels: np.ndarray, fraction: float, random: np.random.Generator, *, by_class: bool) -> IntArray:
     """Positions of the members, drawn at random and in random order; the other rows are control rows.
 
     Parameters
     ----------
-    labels : Series
+    labels : ndarray of shape (n_rows,)
         The label of each row; at least three rows, and with `by_class` at least three of every class that occurs.
     fraction : float
         Share of control rows, in (0, 1).
@@ -108,7 +136,7 @@ def choose_members(labels: pd.Series, fraction: float, random: np.random.Generat
         It leaves at least one row and holds at least two, of each class with `by_class`, else altogether. The order is
         random, so that a released row's place tells nothing of a row's place in the source.
     """
-    groups = pd.Series(np.arange(len(labels))).groupby(labels.to_numpy() if by_class else np.zeros(len(labels)))
+    groups = pd.Series(np.arange(len(labels))).groupby(labels if by_class else np.zeros(len(labels)))
     members = []
     for _, positions in sorted(groups.groups.items()):
         n_controls = min(max(round(fraction * len(positions)), 1), len(positions) - 2)

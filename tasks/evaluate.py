@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from schemas.audit import (
@@ -20,10 +19,11 @@ from schemas.table import TableSchema
 from tasks.accounting.lattice import SPACING
 from tasks.columns.layout import layout_of
 from tasks.columns.values import level_codes, to_comparable
-from tasks.encode import EncodedSource, encode_features, encode_labels
+from tasks.encode import encode_features, encode_labels
 from tasks.fabricate import DEFAULT_COMPONENTS
+from tasks.sample import AuditSample
 from tasks.step import step
-from tasks.tables import FloatArray, IntArray, NoiseAddedTable
+from tasks.tables import FloatArray, IntArray
 
 LARGEST_KAHM_CLASS = 1000
 """Rows of one class that an evaluation's KAHM is trained on at most; its cost is cubic in them."""
@@ -48,31 +48,28 @@ class TrainingSets:
     rows_left_out: int
 
 
-def training_sets(
-    encoded: EncodedSource, noise_added: NoiseAddedTable, released: pd.DataFrame, table: TableSchema
-) -> TrainingSets:
+def training_sets(sample: AuditSample, table: TableSchema) -> TrainingSets:
     """As many members, noise-added rows and released rows as leave no class of any kind above `LARGEST_KAHM_CLASS`.
 
     The fabricated rows are encoded again from the released data, so that what is measured is what analysts get,
     rounding and clipping included.
     """
     features: dict[TrainedOn, FloatArray] = {
-        "real": encoded.members.scaled,
-        "noise-added": noise_added.scaled,
-        "fabricated": encode_features(released, table).astype(np.float64) * SPACING,
+        "real": sample.members.scaled,
+        "noise-added": sample.noise_added.scaled,
+        "fabricated": encode_features(sample.released, table).astype(np.float64) * SPACING,
     }
     labels: dict[TrainedOn, IntArray] = {
-        "real": encoded.members.labels,
-        "noise-added": noise_added.labels,
-        "fabricated": encode_labels(released, table),
+        "real": sample.members.labels,
+        "noise-added": sample.noise_added.labels,
+        "fabricated": encode_labels(sample.released, table),
     }
-    n_rows = len(encoded.members.labels)
-    order = np.random.default_rng(_ORDER_SEED).permutation(n_rows)
+    order = np.random.default_rng(_ORDER_SEED).permutation(len(sample.members.labels))
     kept = np.sort(order[: min(_rows_before_a_class_is_full(own[order]) for own in labels.values())])
     return TrainingSets(
         features={kind: rows[kept] for kind, rows in features.items()},
         labels={kind: own[kept] for kind, own in labels.items()},
-        rows_left_out=n_rows - len(kept),
+        rows_left_out=sample.n_members - len(kept),
     )
 
 
@@ -82,7 +79,7 @@ def _rows_before_a_class_is_full(labels: IntArray) -> int:
 
 
 @step("Train classifiers")
-def train(sets: TrainingSets, encoded: EncodedSource, spec: ReleaseSpec, notes: list[str]) -> ClassifierComparison:
+def train(sets: TrainingSets, sample: AuditSample, spec: ReleaseSpec, notes: list[str]) -> ClassifierComparison:
     """Train each classifier on each kind of data and test it on the real control rows.
 
     What a reader of the results must know is appended to `notes`.
@@ -92,8 +89,8 @@ def train(sets: TrainingSets, encoded: EncodedSource, spec: ReleaseSpec, notes: 
     with threadpool_limits(1):
         return compare_classifiers(
             {kind: (features, sets.labels[kind]) for kind, features in sets.features.items()},
-            encoded.controls.scaled,
-            encoded.controls.labels,
+            sample.controls.scaled,
+            sample.controls.labels,
             spec.evaluation.classifiers,
             n_components=spec.fabrication.components or DEFAULT_COMPONENTS,
             notes=notes,
@@ -101,12 +98,12 @@ def train(sets: TrainingSets, encoded: EncodedSource, spec: ReleaseSpec, notes: 
 
 
 @step("Attack")
-def attack(sets: TrainingSets, encoded: EncodedSource, spec: ReleaseSpec) -> MembershipInference:
+def attack(sets: TrainingSets, sample: AuditSample, spec: ReleaseSpec) -> MembershipInference:
     """The seed paper's membership inference against a KAHM classifier trained on each kind of data."""
     from tasks.audit import membership_attack
     from tasks.kahm import KAHMClassifier
 
-    members, controls = sets.features["real"], encoded.controls.scaled
+    members, controls = sets.features["real"], sample.controls.scaled
     n_components = spec.fabrication.components or DEFAULT_COMPONENTS
     attacks = []
     with threadpool_limits(1):
@@ -123,10 +120,11 @@ def attack(sets: TrainingSets, encoded: EncodedSource, spec: ReleaseSpec) -> Mem
 
 
 @step("Measure utility")
-def utility(members: pd.DataFrame, released: pd.DataFrame, table: TableSchema) -> Utility:
+def utility(sample: AuditSample, table: TableSchema) -> Utility:
     """How the released columns compare with the members', both in their own units, clipped to the bounds."""
     from tasks.audit import compare_categories, compare_column, correlation_difference
 
+    members, released = sample.member_frame, sample.released
     columns: list[ColumnUtility] = []
     categories: list[CategoryUtility] = []
     for name, column in table.features.items():

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from schemas.errors import IntegrityFailed
@@ -10,11 +11,11 @@ from schemas.errors import IntegrityFailed
 CHECKSUMS = "SHA256SUMS"
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a crash leaves either the old one or the new one."""
+def write_whole(path: Path, content: bytes | Iterable[bytes]) -> None:
+    """Write a file, from one piece or several, so that a crash leaves either the old one or the new one."""
     beside = path.with_name(f".{path.name}.part")
     with beside.open("wb") as file:
-        file.write(content)
+        file.writelines([content] if isinstance(content, bytes) else content)
         file.flush()
         os.fsync(file.fileno())
     beside.replace(path)

@@ -3,6 +3,8 @@
 Everything that has no value of the declared type is counted by column and refused here, because later steps compute
 with values: text that is not a number, a fraction in an integer column, an impossible date. Missing values, bounds and
 categories are left to `validate`. Columns that are dropped, and identifiers, which are made anew, are not looked at.
+
+The source is read in pieces and never held as a whole, unless a single piece holds it. Later steps read the file again.
 """
 
 import csv
@@ -12,6 +14,8 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
@@ -22,7 +26,9 @@ from schemas.errors import RequestRefused, ValidationFailed
 from schemas.table import TableSchema
 from tasks.columns.cells import LONGEST_TEXT_BYTES, is_text
 from tasks.columns.reading import read_column, with_other
+from tasks.columns.values import level_codes
 from tasks.files import sha256_file
+from tasks.pieces import piece_rows
 from tasks.step import step
 from tasks.tables import SourceTable
 
@@ -53,27 +59,84 @@ def ingest(path: Path, table: TableSchema) -> SourceTable:
         The file does not exist.
     ValidationFailed
         The file cannot be read as what its ending says, columns are missing, undeclared or doubled, or cells have no
-        value of the declared type (by column and count).
+        value of the declared type (by column and count). Later, from `pieces`: the file was changed.
     """
     if not _is_file(path):
         raise RequestRefused(f"{path}: no such file, or a folder; correct source.path in the spec")
-    arrow = _read_csv(path, table) if path.suffix.lower() == ".csv" else _read_parquet(path, table)
-    if arrow.num_rows == 0:
+    version = _version(path)
+    sha256 = sha256_file(path)
+    faults: dict[tuple[str, str], int] = {}
+    mapped: Counter[str] = Counter()
+    labels: list[npt.NDArray[np.int32]] = []
+    first: pd.DataFrame | None = None
+    for arrow in _pieces(path, table):
+        frame, counts, others = _declared(arrow, table)
+        for fault, count in counts.items():
+            faults[fault] = faults.get(fault, 0) + count
+        mapped.update(others)
+        labels.append(level_codes(frame[table.label], table.classes).astype(np.int32))
+        first = frame if len(labels) == 1 else None
+    if not labels:
         raise ValidationFailed(f"{path.name}: has no rows")
-    faults: list[str] = []
+    if faults:
+        in_order = sorted(faults.items(), key=lambda fault: table.read.index(fault[0][0]))
+        lines = [f"{path.name}: column {_quoted(name)}: {_rows(count)} {what}" for (name, what), count in in_order]
+        raise ValidationFailed("\n".join([*few(lines), "correct the source, or the column's declaration in the spec"]))
+
+    def pieces() -> Iterator[pd.DataFrame]:
+        if first is not None:
+            yield first
+            return
+        for arrow in _pieces(path, table):
+            yield _declared(arrow, table)[0]
+        if _version(path) != version:
+            raise ValidationFailed(f"{path.name}: was changed while the release was made; start a new release")
+
+    if _version(path) != version:
+        raise ValidationFailed(f"{path.name}: was changed while it was read; start again")
+    codes = np.concatenate(labels)
+    return SourceTable(pieces, len(codes), sha256, codes, dict(mapped))
+
+
+def _declared(arrow: pa.Table, table: TableSchema) -> tuple[pd.DataFrame, dict[tuple[str, str], int], dict[str, int]]:
+    """Rows in the declared types, what could not be read by column and words, and values that became `other`."""
     columns: dict[str, pd.Series] = {}
+    faults: dict[tuple[str, str], int] = {}
     mapped: dict[str, int] = {}
     for name in table.read:
         column = table.columns[name]
         assert not isinstance(column, DroppedColumn | IdentifierColumn)
         values, counts = read_column(arrow.column(name), column, table.missing_values)
-        faults += [f"{path.name}: column {_quoted(name)}: {_rows(count)} {what}" for what, count in counts.items()]
+        faults |= {(name, what): count for what, count in counts.items()}
         columns[name], count = with_other(values, column)
         if count:
             mapped[name] = count
-    if faults:
-        raise ValidationFailed("\n".join([*few(faults), "correct the source, or the column's declaration in the spec"]))
-    return SourceTable(frame=pd.DataFrame(columns), sha256=sha256_file(path), mapped_to_other=mapped)
+    return pd.DataFrame(columns), faults, mapped
+
+
+def _pieces(path: Path, table: TableSchema) -> Iterator[pa.Table]:
+    """The declared columns as the file holds them, in pieces of even size."""
+    read = _read_csv if path.suffix.lower() == ".csv" else _read_parquet
+    size = piece_rows(len(table.read))
+    waiting: list[pa.Table] = []
+    n_waiting = 0
+    for batch in read(path, table, size):
+        waiting.append(batch)
+        n_waiting += len(batch)
+        if n_waiting >= size:
+            rows = pa.concat_tables(waiting)
+            n_whole = n_waiting - n_waiting % size
+            for start in range(0, n_whole, size):
+                yield rows.slice(start, size)
+            waiting, n_waiting = [rows.slice(n_whole)], n_waiting - n_whole
+    if n_waiting:
+        yield pa.concat_tables(waiting)
+
+
+def _version(path: Path) -> tuple[int, int, int]:
+    """What changes when a file is written to or put in another's place."""
+    state = path.stat()
+    return state.st_ino, state.st_size, state.st_mtime_ns
 
 
 def few(faults: list[str], most: int = 20) -> list[str]:
@@ -84,11 +147,11 @@ def few(faults: list[str], most: int = 20) -> list[str]:
 # CSV ----------------------------------------------------------------------------------------------------------------
 
 
-def _read_csv(path: Path, declared: TableSchema) -> pa.Table:
+def _read_csv(path: Path, declared: TableSchema, _: int) -> Iterator[pa.Table]:
     header = _csv_header(path)
     _check_columns(path, header, declared)
     if _is_one_line(path):
-        raise ValidationFailed(f"{path.name}: has no rows")
+        return
     places = [str(place) for place in range(len(header))]  # pyarrow's names, whatever the header holds
     broken: list[int] = []
 
@@ -96,9 +159,11 @@ def _read_csv(path: Path, declared: TableSchema) -> pa.Table:
         broken.append(row.actual_columns)
         return "skip"
 
+    last: pa.Table | None = None
     try:
-        with _Ended(path, len(header)) as file:
-            table = pa.csv.read_csv(
+        with (
+            _Ended(path, len(header)) as file,
+            pa.csv.open_csv(
                 file,
                 read_options=pa.csv.ReadOptions(
                     block_size=_LARGEST_ROW_BYTES, column_names=places, skip_rows_after_names=1
@@ -107,20 +172,27 @@ def _read_csv(path: Path, declared: TableSchema) -> pa.Table:
                 convert_options=pa.csv.ConvertOptions(
                     column_types=dict.fromkeys(places, pa.string()), null_values=[""], strings_can_be_null=True
                 ),
-            )
+            ) as reader,
+        ):
+            for batch in reader:
+                if batch.num_rows:
+                    if last is not None:
+                        yield last.rename_columns(header).select(declared.read)
+                    last = pa.Table.from_batches([batch])
     except (pa.ArrowException, OSError):
         raise ValidationFailed(
             f"{path.name}: cannot be read as CSV; it must be UTF-8 text with commas between the columns, and no row "
             f"may be longer than {_LARGEST_ROW_BYTES // 2**20} MiB; look for an open quote"
         ) from None
-    if table.num_rows == 0 or table.slice(table.num_rows - 1).to_pylist()[0] != _Ended.row_of(places):
+    if last is None or last.slice(last.num_rows - 1).to_pylist()[0] != _Ended.row_of(places):
         raise ValidationFailed(f"{path.name}: a quote is opened and never closed, so rows are taken for one cell")
     if broken:
         raise ValidationFailed(
             f"{path.name}: {_rows(len(broken))} with a number of columns other than the header's {len(header)}; "
             "look for stray or trailing commas and open quotes"
         )
-    return table.slice(0, table.num_rows - 1).rename_columns(header)
+    if last.num_rows > 1:
+        yield last.slice(0, last.num_rows - 1).rename_columns(header).select(declared.read)
 
 
 def _csv_header(path: Path) -> list[str]:
@@ -187,12 +259,13 @@ class _Ended(io.RawIOBase):
 # Parquet ------------------------------------------------------------------------------------------------------------
 
 
-def _read_parquet(path: Path, declared: TableSchema) -> pa.Table:
+def _read_parquet(path: Path, declared: TableSchema, n_rows: int) -> Iterator[pa.Table]:
     try:
         with pa.parquet.ParquetFile(path) as file:
             _check_columns(path, file.schema_arrow.names, declared)
             _check_sizes(path, file, declared)
-            return file.read(columns=declared.read).select(declared.read)
+            for batch in file.iter_batches(n_rows, columns=declared.read):
+                yield pa.Table.from_batches([batch]).select(declared.read)
     except (pa.ArrowException, OSError):
         raise ValidationFailed(f"{path.name}: cannot be read as Parquet; is the file whole?") from None
 

@@ -3,45 +3,80 @@
 What it returns is the output of the mechanism. Everything after it is post-processing, whatever it does.
 """
 
-import numpy as np
+from collections.abc import Callable, Iterator
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from schemas.table import TableSchema
 from tasks.accounting import CellNoise, Mechanism, Moments
 from tasks.accounting.lattice import LATTICE_STEPS, SPACING
-from tasks.columns.layout import Layout
+from tasks.columns.layout import Layout, layout_of
+from tasks.encode import NOT_A_MEMBER, encoded_pieces
 from tasks.noise import BitSource, LabelRandomizedResponse, UnaryRandomizedResponse
+from tasks.noise.bits import draw_words
+from tasks.noise_added import NoiseAdded, piece_of
+from tasks.pieces import piece_rows
+from tasks.staging import Staging
 from tasks.step import step
-from tasks.tables import ConfidentialTable, IntArray, NoiseAddedTable
+from tasks.tables import ConfidentialTable, IntArray, NoiseAddedTable, SourceTable
 
 
 @step("Add noise")
-def perturb(members: ConfidentialTable, mechanism: Mechanism, layout: Layout, bits: BitSource) -> NoiseAddedTable:
-    """Released rows Y+: the members' values with noise and estimates from responses in their categories' places, or
-    rows drawn from their noisy moments.
+def perturb(
+    source: SourceTable,
+    places: IntArray,
+    mechanism: Mechanism,
+    table: TableSchema,
+    bits: BitSource,
+    staging: Staging,
+    now_drawn: Callable[[], object],
+) -> NoiseAdded:
+    """Released rows Y+, kept in staging: the members' values with noise and estimates from responses in their
+    categories' places, or rows drawn from their noisy moments.
 
     Parameters
     ----------
-    members : ConfidentialTable
+    source : SourceTable
+    places : ndarray of int64, shape (n_rows,)
+        The members' places in the release, from `places_of`.
     mechanism : CellNoise or Moments
         Calibrated for the table's features.
-    layout : Layout
-        Where the features are in a row.
+    table : TableSchema
     bits : BitSource
         `OperatingSystemBits` in production; anything else brands the release as not private.
+    staging : Staging
+    now_drawn : callable
+        Called once noise was drawn and before any is kept, so that it is recorded whatever happens after.
 
     Returns
     -------
-    NoiseAddedTable
+    NoiseAdded
         What follows does not know which kind it was. Integers are added to integers, so no rounding of a sum can
         leak (Mironov 2012).
     """
-    match mechanism:
-        case CellNoise():
-            return _noise_on_cells(members, mechanism, layout, bits)
-        case Moments():
-            return _drawn_from_moments(members, mechanism, bits)
+    draw = _noise_on_pieces if isinstance(mechanism, CellNoise) else _drawn_from_moments
+    pieces = draw(source, places, mechanism, table, bits)  # type: ignore[arg-type]
+    first = next(pieces)
+    now_drawn()
+
+    def all_pieces() -> Iterator[pa.Table]:
+        yield first
+        yield from pieces
+
+    return staging.keep_noise_added(all_pieces(), SPACING, bits.label)
 
 
-def _noise_on_cells(members: ConfidentialTable, noise: CellNoise, layout: Layout, bits: BitSource) -> NoiseAddedTable:
+def _noise_on_pieces(
+    source: SourceTable, places: IntArray, noise: CellNoise, table: TableSchema, bits: BitSource
+) -> Iterator[pa.Table]:
+    layout = layout_of(table)
+    for piece in encoded_pieces(source, table, places):
+        yield piece_of(piece.places, noise_on_cells(piece.rows, noise, layout, bits), piece.frame[list(table.public)])
+
+
+def noise_on_cells(members: ConfidentialTable, noise: CellNoise, layout: Layout, bits: BitSource) -> NoiseAddedTable:
     lattice = np.zeros_like(members.lattice)
     for part in noise.parts:
         blocks = [block for name in part.columns for block in layout.of(name) if block.kind == part.what]
@@ -69,9 +104,21 @@ def _estimates(
     return np.rint(estimates * LATTICE_STEPS).astype(np.int64)
 
 
-def _drawn_from_moments(members: ConfidentialTable, moments: Moments, bits: BitSource) -> NoiseAddedTable:
-    n_rows = len(members.labels)
+def _drawn_from_moments(
+    source: SourceTable, places: IntArray, moments: Moments, table: TableSchema, bits: BitSource
+) -> Iterator[pa.Table]:
+    n_rows = int(np.count_nonzero(places != NOT_A_MEMBER))
+
+    def pieces() -> Iterator[tuple[IntArray, IntArray]]:
+        return ((piece.rows.lattice, piece.rows.labels) for piece in encoded_pieces(source, table, places))
+
     private_moments = moments.for_rows(n_rows)
-    release = private_moments.release(members.lattice, members.labels, bits)
-    lattice, labels = private_moments.draw(release, n_rows, bits)
-    return NoiseAddedTable(lattice=lattice, labels=labels, spacing=SPACING, randomness=bits.label)
+    release = private_moments.release_from(pieces, bits)
+    # a piece is a draw of its own, so its rows are spread over the release
+    order = np.random.default_rng([int(word) for word in draw_words(bits, 4)]).permutation(n_rows)
+    start = 0
+    for lattice, labels in private_moments.draw_pieces(release, piece_rows(moments.width), bits):
+        drawn = NoiseAddedTable(lattice, labels, SPACING, bits.label)
+        own = order[start : start + len(labels)]
+        start += len(labels)
+        yield piece_of(own, drawn, pd.DataFrame(index=own))

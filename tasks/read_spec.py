@@ -62,9 +62,9 @@ def read_spec(path: Path) -> ReleaseSpec:
 
 
 def spec_sha256(spec: ReleaseSpec) -> str:
-    """SHA-256 of the spec as canonical JSON, the same for every way to write the same spec."""
+    """SHA-256 of the spec as canonical JSON, the same for every way to write the same spec and for every runner."""
     return hashlib.sha256(
-        json.dumps(spec.model_dump(mode="json"), sort_keys=True, separators=(",", ":")).encode()
+        json.dumps(spec.outcome_settings(), sort_keys=True, separators=(",", ":")).encode()
     ).hexdigest()
 
 

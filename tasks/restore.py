@@ -1,102 +1,130 @@
-"""Give smoothed values the distribution back that noise-added data show; released side (post-processing)."""
+"""Give smoothed rows the distributions back that noise-added data show; released side (post-processing).
 
-from collections.abc import Mapping
+First the noise-added data are read once for what they show of each column within each class; then fabricated rows take
+it on, a group of one class at a time.
+"""
+
+from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
 from schemas.columns import FeatureColumn
+from schemas.spec import Fabrication
 from schemas.table import TableSchema
-from tasks.accounting import Mechanism, Moments
+from tasks.accounting import CellNoise, Mechanism
 from tasks.accounting.lattice import LATTICE_STEPS, MISSING, SPACING
-from tasks.columns.categories import class_shares, scores_of
+from tasks.columns.categories import ScoreSums, scores_of
 from tasks.columns.layout import Block, layout_of, n_values
-from tasks.columns.marginals import POINTS, deconvolve, like, reshaped
-from tasks.noise import LatticeNoise
+from tasks.columns.marginals import POINTS, ValueCounts, deconvolve, like, reshaped
+from tasks.noise_added import NoiseAdded
+from tasks.pieces import integers_of, matrix_of
 from tasks.step import step
-from tasks.tables import FabricatedTable, FloatArray, IntArray, NoiseAddedTable
+from tasks.tables import FloatArray, IntArray
 
 
-@step("Restore marginals")
-def restore(
-    fabricated: FabricatedTable, noise_added: NoiseAddedTable, mechanism: Mechanism, table: TableSchema
-) -> FabricatedTable:
-    """Fabricated rows whose values have, within each class, the distribution that the noise-added rows show.
+@dataclass(frozen=True)
+class Marginals:
+    """What noise-added data show of columns within each class.
+
+    Attributes
+    ----------
+    categories : dict from a block's first coordinate to dict from label to ndarray of shape (n_categories,)
+        Frequencies of categories, or of (present, missing).
+    values : dict from a block's first coordinate to dict from label to ndarray of shape (n_points,)
+        Probabilities of the points where values may be; only where fabricated values are to take them on.
+    like_drawn : bool
+        Fabricated values take on the distribution of the rows that were drawn, which have no noise to be taken off.
+    """
+
+    categories: dict[int, dict[int, FloatArray]] = field(default_factory=dict)
+    values: dict[int, dict[int, FloatArray]] = field(default_factory=dict)
+    like_drawn: bool = False
+
+
+@step("Estimate marginals")
+def estimate_marginals(
+    noise_added: NoiseAdded, mechanism: Mechanism, fabrication: Fabrication, table: TableSchema
+) -> Marginals:
+    """What noise-added data show of each column within each class.
 
     Parameters
     ----------
-    fabricated : FabricatedTable
-    noise_added : NoiseAddedTable
-        The rows it was made of.
+    noise_added : NoiseAdded
     mechanism : CellNoise or Moments
         For the law of the noise, which is public.
+    fabrication : Fabrication
+        From `settled`.
     table : TableSchema
 
     Returns
     -------
-    FabricatedTable
-        Within a class the order of the values of a column is as smoothing left it. Categories and missing values are
-        left to `decode`.
+    Marginals
     """
-    laws = _laws(mechanism)
     layout, features = layout_of(table), table.features
-    scaled = fabricated.scaled.copy()
+    restored = fabrication.marginals == "restored"
+    sums = {block.start: ScoreSums() for block in layout.blocks if block.kind != "value"}
+    counts: dict[int, ValueCounts] = {}
+    if restored and isinstance(mechanism, CellNoise):
+        laws = {name: part.noise for part in mechanism.parts if part.what == "value" for name in part.columns}
+        counts = {block.start: ValueCounts(laws[block.column]) for block in layout.blocks if block.kind == "value"}  # type: ignore[arg-type]
+    for piece in noise_added.pieces():
+        lattice, labels = matrix_of(piece, "noise_added"), integers_of(piece, "label")
+        for block in layout.blocks:
+            if block.start in sums:
+                sums[block.start].add(scores_of(lattice[:, block.place] * noise_added.spacing), labels)
+            elif block.start in counts:
+                counts[block.start].add(lattice[:, block.start], labels)
+    categories = {start: own.shares() for start, own in sums.items()}
+    values = {}
     for block in layout.blocks:
-        if block.kind == "value":
-            missing = next((other for other in layout.of(block.column) if other.kind == "missing"), None)
-            column = features[block.column]
-            if isinstance(mechanism, Moments):
-                own = _like_drawn(scaled[:, block.start], noise_added, block, missing)
-            else:
-                own = _deconvolved(scaled[:, block.start], noise_added, block, missing, column, laws[block.column])
-            scaled[:, block.start] = own
-    return FabricatedTable(
-        scaled=scaled,
-        labels=fabricated.labels,
-        steps=fabricated.steps,
-        shards_unsettled=fabricated.shards_unsettled,
-        first_errors=fabricated.first_errors,
-    )
+        if block.start in counts:
+            missing = _missing(layout.of(block.column))
+            fill = None
+            if missing is not None:
+                fill = {label: float(share[1]) for label, share in categories[missing.start].items()}
+            support, _ = _support(features[block.column])
+            values[block.start] = deconvolve(counts[block.start], support, fill, MISSING)
+    return Marginals(categories, values, like_drawn=restored and not isinstance(mechanism, CellNoise))
 
 
-def _laws(mechanism: Mechanism) -> Mapping[str, LatticeNoise]:
-    if isinstance(mechanism, Moments):
-        return {}
-    return {name: part.noise for part in mechanism.parts if part.what == "value" for name in part.columns}  # type: ignore[misc]
+def restored(group: pa.Table, marginals: Marginals, table: TableSchema) -> FloatArray:
+    """Fabricated coordinates whose values have the distribution that the noise-added rows show.
+
+    Parameters
+    ----------
+    group : Table
+        Fabricated rows of one class.
+    marginals : Marginals
+    table : TableSchema
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows, width)
+        The order of the values of a column is as smoothing left it. Categories and missing values are left to `decode`.
+    """
+    scaled: FloatArray = matrix_of(group, "fabricated").copy()
+    layout, features = layout_of(table), table.features
+    label = int(group.column("label")[0].as_py())
+    for block in layout.blocks:
+        own = scaled[:, block.start]
+        if block.start in marginals.values:
+            support, spread = _support(features[block.column])
+            points = (support * SPACING).astype(np.float64)
+            scaled[:, block.start] = reshaped(own, points, marginals.values[block.start][label], spread=spread)
+        elif marginals.like_drawn and block.kind == "value":
+            lattice = matrix_of(group, "noise_added")
+            missing = _missing(layout.of(block.column))
+            present = slice(None) if missing is None else lattice[:, missing.start] < LATTICE_STEPS // 2
+            sample = lattice[present, block.start] * SPACING
+            if sample.size:
+                scaled[:, block.start] = like(own, sample)
+    return scaled
 
 
-def _like_drawn(values: FloatArray, noise_added: NoiseAddedTable, block: Block, missing: Block | None) -> FloatArray:
-    """Rows that were drawn have no noise to be taken off: their own distribution."""
-    present = np.ones(len(values), dtype=bool)
-    if missing is not None:
-        present = noise_added.lattice[:, missing.start] < LATTICE_STEPS // 2
-    result = values.copy()
-    for label in np.unique(noise_added.labels):
-        rows = noise_added.labels == label
-        sample = noise_added.scaled[rows & present, block.start]
-        if sample.size:
-            result[rows] = like(values[rows], sample)
-    return result
-
-
-def _deconvolved(
-    values: FloatArray,
-    noise_added: NoiseAddedTable,
-    block: Block,
-    missing: Block | None,
-    column: FeatureColumn,
-    law: LatticeNoise,
-) -> FloatArray:
-    support, spread = _support(column)
-    fill = None
-    if missing is not None:
-        shares = class_shares(scores_of(noise_added.scaled[:, missing.place]), noise_added.labels)
-        fill = {label: float(share[1]) for label, share in shares.items()}
-    found = deconvolve(noise_added.lattice[:, block.start], noise_added.labels, law, support, fill, MISSING)
-    result = values.copy()
-    for label, probabilities in found.items():
-        rows = noise_added.labels == label
-        result[rows] = reshaped(values[rows], (support * SPACING).astype(np.float64), probabilities, spread=spread)
-    return result
+def _missing(blocks: list[Block]) -> Block | None:
+    """The block of a column that tells where a value is missing."""
+    return next((other for other in blocks if other.kind == "missing"), None)
 
 
 def _support(column: FeatureColumn) -> tuple[IntArray, float]:

@@ -1,6 +1,7 @@
 """Write the release folder in staging, complete and with its checksums; released side."""
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from schemas.columns import (
-    BooleanColumn,
-    CategoricalColumn,
     DateColumn,
     DatetimeColumn,
     DroppedColumn,
     IdentifierColumn,
     IntegerColumn,
     NumericColumn,
-    OrdinalColumn,
 )
 from schemas.errors import IntegrityFailed
 from schemas.guarantee import Guarantees
@@ -27,15 +25,18 @@ from schemas.manifest import FabricationRecord, LedgerReference, Manifest, Relea
 from schemas.spec import Fabrication, ReleaseSpec
 from schemas.table import TableSchema
 from tasks.accounting import Mechanism
-from tasks.fabricate import settled
+from tasks.columns.reading import read_column
+from tasks.decode import Released, arrow_schema, with_identifiers
+from tasks.fabricate import Fabricated, settled
 from tasks.files import CHECKSUMS, checksum_lines, sha256_file, write_whole
+from tasks.pieces import piece_rows
 from tasks.provenance import code_version
 from tasks.read_spec import spec_sha256
 from tasks.staging import Staging
 from tasks.step import step
-from tasks.tables import FabricatedTable, NoiseAddedTable, ReleasedTable
 
-ROWS_PER_PART = 1_000_000
+ROWS_PER_PART = 2**18
+"""About so many; a piece is never parted."""
 _FRICTIONLESS_TYPES = {
     "numeric": "number",
     "integer": "integer",
@@ -49,10 +50,10 @@ _FRICTIONLESS_TYPES = {
 def stage(
     staging: Staging,
     spec: ReleaseSpec,
-    released: ReleasedTable,
+    released: Released,
     mechanism: Mechanism,
-    noise_added: NoiseAddedTable,
-    fabricated: FabricatedTable,
+    randomness: str,
+    fabricated: Fabricated,
     entry: LedgerEntry,
 ) -> Manifest:
     """The release folder: Parquet data, manifest, data package, card and checksums.
@@ -61,11 +62,12 @@ def stage(
     ----------
     staging : Staging
     spec : ReleaseSpec
-    released : ReleasedTable
+    released : Released
         The decoded fabricated data.
     mechanism : CellNoise or Moments
-    noise_added : NoiseAddedTable
-    fabricated : FabricatedTable
+    randomness : str
+        Where the noise came from.
+    fabricated : Fabricated
     entry : LedgerEntry
         The entry that charged the release.
 
@@ -79,23 +81,23 @@ def stage(
     folder = staging.release
     (folder / "data").mkdir(parents=True, exist_ok=True)
     columns = released_columns(spec.table)
-    files = _write_parts(folder, released.frame, spec.table, staging, mechanism.guarantees)
+    files = _write_parts(folder, released, spec.table, staging, mechanism.guarantees)
     write_whole(folder / "datapackage.json", _pretty(_data_package(spec, columns, files)))
     files.append(_released_file(folder, "datapackage.json"))
     manifest = Manifest(
         release_id=staging.release_id,
         dataset=staging.dataset,
         created_at=datetime.now(UTC),
-        spec=spec.model_dump(mode="json"),
+        spec=spec.outcome_settings(),
         spec_sha256=spec_sha256(spec),
         code_version=code_version(),
-        rows=len(released.frame),
+        rows=released.n_rows,
         columns=columns,
         guarantee=mechanism.guarantees,
-        mechanism=mechanism.record(len(noise_added.labels)),
+        mechanism=mechanism.record(released.n_rows),
         fabrication=fabrication_record(settled(spec), fabricated, released),
         labels=mechanism.guarantees.record.labels,
-        randomness=noise_added.randomness,
+        randomness=randomness,
         uncovered=spec.uncovered,
         ledger_entry=LedgerReference(sequence=entry.sequence, hash=entry.hash),
         files=files,
@@ -132,9 +134,7 @@ def released_columns(table: TableSchema) -> list[ReleasedColumn]:
     return columns
 
 
-def fabrication_record(
-    fabrication: Fabrication, fabricated: FabricatedTable, released: ReleasedTable
-) -> FabricationRecord:
+def fabrication_record(fabrication: Fabrication, fabricated: Fabricated, released: Released) -> FabricationRecord:
     """How the data were fabricated, for manifest and report."""
     return FabricationRecord(
         components=fabrication.components or 1,
@@ -150,47 +150,56 @@ def fabrication_record(
 
 
 def _write_parts(
-    folder: Path, data: pd.DataFrame, declared: TableSchema, staging: Staging, guarantees: Guarantees
+    folder: Path, released: Released, declared: TableSchema, staging: Staging, guarantees: Guarantees
 ) -> list[ReleasedFile]:
     metadata = {
         "fabrica.dataset": staging.dataset,
         "fabrica.release_id": staging.release_id,
         "fabrica.guarantee": guarantees.model_dump_json(),
     }
-    files = []
-    for part, start in enumerate(range(0, len(data), ROWS_PER_PART)):
-        path = f"data/part-{part:05d}.parquet"
-        table = pa.Table.from_pandas(
-            data.iloc[start : start + ROWS_PER_PART], arrow_schema(declared), preserve_index=False
-        )
-        pa.parquet.write_table(table.replace_schema_metadata(metadata), folder / path, compression="zstd")
-        files.append(_released_file(folder, path, rows=table.num_rows))
-    if sum(file.rows or 0 for file in files) != len(data):
+    schema = arrow_schema(declared)
+    parts: dict[str, int] = {}
+    writer: pa.parquet.ParquetWriter | None = None
+    n_rows = 0
+    try:
+        for piece in released.pieces():
+            rows = with_identifiers(piece, n_rows, released.n_rows, declared)
+            path = f"data/part-{n_rows // ROWS_PER_PART:05d}.parquet"
+            if path not in parts:
+                if writer is not None:
+                    writer.close()
+                writer = pa.parquet.ParquetWriter(folder / path, schema.with_metadata(metadata), compression="zstd")
+            assert writer is not None
+            writer.write_table(rows.replace_schema_metadata(metadata))
+            parts[path] = parts.get(path, 0) + len(rows)
+            n_rows += len(rows)
+    finally:
+        if writer is not None:
+            writer.close()
+    if n_rows != released.n_rows:
         raise IntegrityFailed(f"{folder}: the written parts do not hold all rows")
-    return files
+    return [_released_file(folder, path, rows=rows) for path, rows in parts.items()]
 
 
-def arrow_schema(table: TableSchema) -> pa.Schema:
-    """Plain Parquet types of the released columns."""
-    fields = []
+def staged_frames(folder: Path, table: TableSchema) -> Iterator[pd.DataFrame]:
+    """The rows of a release folder as its files hold them, piece by piece."""
+    for path in sorted((folder / "data").glob("*.parquet")):
+        with pa.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(piece_rows(len(table.released))):
+                yield released_frame(pa.Table.from_batches([batch]), table)
+
+
+def released_frame(rows: pa.Table, table: TableSchema) -> pd.DataFrame:
+    """Released rows in the types in which a source's rows are read, and identifiers as they are."""
+    columns = {}
     for name in table.released:
-        match table.columns[name]:
-            case NumericColumn():
-                kind = pa.float64()
-            case DateColumn():
-                kind = pa.date32()
-            case DatetimeColumn(timezone=timezone):
-                kind = pa.timestamp("us", tz=timezone)
-            case BooleanColumn():
-                kind = pa.bool_()
-            case IntegerColumn() | IdentifierColumn(surrogate="integer"):
-                kind = pa.int64()
-            case CategoricalColumn(levels=levels) | OrdinalColumn(levels=levels) if isinstance(levels[0], int):
-                kind = pa.int64()
-            case _:
-                kind = pa.string()
-        fields.append(pa.field(name, kind, nullable=table.columns[name].nullable))
-    return pa.schema(fields)
+        column = table.columns[name]
+        if isinstance(column, IdentifierColumn):
+            columns[name] = rows.column(name).to_pandas()
+        else:
+            assert not isinstance(column, DroppedColumn)
+            columns[name] = read_column(rows.column(name), column)[0]
+    return pd.DataFrame(columns)
 
 
 def _released_file(folder: Path, path: str, rows: int | None = None) -> ReleasedFile:

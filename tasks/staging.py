@@ -16,14 +16,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from schemas.errors import IntegrityFailed, RequestRefused
 from schemas.manifest import Manifest
 from schemas.release import Candidate, StagingState
 from schemas.spec import ReleaseSpec
 from tasks.files import CHECKSUMS, checksum_lines, write_whole
+from tasks.noise_added import NoiseAdded, write_noise_added
 from tasks.read_spec import spec_sha256
-from tasks.tables import IntArray, NoiseAddedTable
+from tasks.tables import IntArray
 from tasks.workspace import Workspace, make_private
 
 
@@ -87,7 +89,7 @@ class Staging:
         state = StagingState(
             release_id=self.release_id,
             dataset=self.dataset,
-            spec=spec.model_dump(mode="json"),
+            spec=spec.outcome_settings(),
             spec_sha256=spec_sha256(spec),
             source_sha256=source_sha256,
             started_at=datetime.now(UTC),
@@ -111,31 +113,22 @@ class Staging:
         write_whole(self.folder / "members.npy", content.getvalue())
         return rows
 
-    def noise_added(self) -> NoiseAddedTable | None:
+    @property
+    def scratch(self) -> Path:
+        """Where steps leave released rows for the next step."""
+        return self.folder / "scratch"
+
+    def noise_added(self) -> NoiseAdded | None:
         """The noise-added data, once they were drawn."""
-        path = self.folder / "noise_added.npz"
+        path = self.folder / "noise_added.parquet"
         if not path.exists():
             return None
-        with _read_whole(path), np.load(path) as arrays:
-            return NoiseAddedTable(
-                lattice=arrays["lattice"],
-                labels=arrays["labels"],
-                spacing=float(arrays["spacing"]),
-                randomness=str(arrays["randomness"]),
-            )
+        with _read_whole(path):
+            return NoiseAdded.open(path)
 
-    def keep_noise_added(self, table: NoiseAddedTable) -> NoiseAddedTable:
+    def keep_noise_added(self, pieces: Iterator[pa.Table], spacing: float, randomness: str) -> NoiseAdded:
         """Keep the noise-added data, so that noise is never drawn twice for the same cells."""
-        content = io.BytesIO()
-        np.savez(
-            content,
-            lattice=table.lattice,
-            labels=table.labels,
-            spacing=np.float64(table.spacing),
-            randomness=np.str_(table.randomness),
-        )
-        write_whole(self.folder / "noise_added.npz", content.getvalue())
-        return table
+        return write_noise_added(self.folder / "noise_added.parquet", pieces, spacing, randomness)
 
     def require_no_noise_kept(self) -> None:
         """Refuse unless provably no noise of this release was kept: neither here, whole or cut off, nor published.
@@ -157,6 +150,7 @@ class Staging:
 
     def mark_complete(self) -> None:
         """Mark the candidate as complete."""
+        shutil.rmtree(self.scratch, ignore_errors=True)
         write_whole(self.folder / "complete", b"")
 
     def manifest(self) -> Manifest:

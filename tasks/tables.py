@@ -1,10 +1,13 @@
 """The tables that steps hand to each other, on both sides of the border.
 
-The type says on which side a table lies. `perturb` is the only function that takes a `ConfidentialTable` and gives a
-`NoiseAddedTable`; every step after it is typed to take released tables, so a wrong call does not pass the type
-checker. Evaluation takes both, on purpose, and its results are internal.
+The type says on which side a table lies. `perturb` is the only step that takes a confidential table and gives
+noise-added rows; every step after it is typed to take released rows, so a wrong call does not pass the type checker.
+Evaluation takes both, on purpose, and its results are internal.
+
+Tables may be larger than memory: a step gets something to read pieces from. What is a piece in memory is called so.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,18 +20,31 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class SourceTable:
-    """The confidential source as read, with the declared columns and types."""
+    """The confidential source, read from its file as often as it is needed.
 
-    frame: pd.DataFrame
+    Attributes
+    ----------
+    pieces : callable
+        Gives an iterator over data frames of consecutive rows, with the declared columns and types.
+    n_rows : int
+    sha256 : str
+        Digest of the source file.
+    labels : ndarray of int32, shape (n_rows,)
+        The place of each row's label among the declared ones; -1 where it is missing or not among them.
+    mapped_to_other : dict of str to int
+        Number of values that are not declared and became their column's `other`, by column; without zeros.
+    """
+
+    pieces: Callable[[], Iterator[pd.DataFrame]]
+    n_rows: int
     sha256: str
-    """Digest of the source file."""
+    labels: npt.NDArray[np.int32]
     mapped_to_other: dict[str, int] = field(default_factory=dict)
-    """Number of values that are not declared and became their column's `other`, by column; without zeros."""
 
 
 @dataclass(frozen=True, eq=False)
 class ConfidentialTable:
-    """Confidential rows on the public lattice.
+    """Confidential rows on the public lattice; a piece in memory.
 
     Attributes
     ----------
@@ -52,7 +68,7 @@ class ConfidentialTable:
 
 @dataclass(frozen=True, eq=False)
 class NoiseAddedTable:
-    """Released rows Y+: values plus integer noise and estimates from categories' responses, or drawn rows.
+    """Released rows Y+: values plus integer noise and estimates from categories' responses, or drawn rows; in memory.
 
     Attributes
     ----------
@@ -73,62 +89,3 @@ class NoiseAddedTable:
     def scaled(self) -> FloatArray:
         """The coordinates in scaled units, shape (n_rows, width)."""
         return self.lattice.astype(np.float64) * self.spacing
-
-
-@dataclass(frozen=True, eq=False)
-class ShardedTable:
-    """Released rows with the shard of each; a shard never mixes labels.
-
-    Attributes
-    ----------
-    rows : NoiseAddedTable
-    shards : ndarray of int64, shape (n_rows,)
-        Shard number of each row, from 0 without gaps.
-    """
-
-    rows: NoiseAddedTable
-    shards: IntArray
-
-    @property
-    def n_shards(self) -> int:
-        """Number of shards."""
-        return int(self.shards.max()) + 1
-
-
-@dataclass(frozen=True, eq=False)
-class FabricatedTable:
-    """Fabricated rows in scaled units with their labels, and how each shard was smoothed.
-
-    Attributes
-    ----------
-    scaled : ndarray of float64, shape (n_rows, width)
-    labels : ndarray of int64, shape (n_rows,)
-    steps : list of int
-        Smoothing steps of each shard.
-    shards_unsettled : int
-        Shards in which the stop rule was not met after the most steps that are taken.
-    first_errors : list of float
-        Modeling error of each shard's noise-added rows.
-    """
-
-    scaled: FloatArray
-    labels: IntArray
-    steps: list[int]
-    shards_unsettled: int
-    first_errors: list[float]
-
-
-@dataclass(frozen=True, eq=False)
-class ReleasedTable:
-    """The release as analysts get it.
-
-    Attributes
-    ----------
-    frame : DataFrame
-        The released columns in declared order.
-    rows_projected : int
-        Rows that were moved to obey the declared constraints.
-    """
-
-    frame: pd.DataFrame
-    rows_projected: int

@@ -14,7 +14,7 @@ Times are compared as clocks show them. What we gave up: Great Expectations' own
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -81,7 +81,11 @@ def validate(
     """
     from tasks.columns.constraints import describe, violations
 
-    checks = run_suite(source.frame, table)
+    checks: list[ValidationCheck] = []
+    violated = [0] * len(table.constraints)
+    for frame in source.pieces():
+        checks = added(checks, run_suite(frame, table))
+        violated = [sum(counts) for counts in zip(violated, violations(frame, table), strict=True)]
     clipped: dict[str, int] = {}
     faults: list[str] = []
     for check in checks:
@@ -94,23 +98,23 @@ def validate(
                 continue
         faults.append(_fault(check, table))
     broken: dict[str, int] = {}
-    numbered = enumerate(zip(table.constraints, violations(source.frame, table), strict=True), start=1)
+    numbered = enumerate(zip(table.constraints, violated, strict=True), start=1)
     for number, (constraint, count) in numbered:
         if count and constraint.violated == "refuse":
             faults.append(
-                f"constraint {number} ({describe(constraint)}): {count} of {len(source.frame)} rows break it; correct "
+                f"constraint {number} ({describe(constraint)}): {count} of {source.n_rows} rows break it; correct "
                 "them, or use violated: allow"
             )
         elif count:
             broken[describe(constraint)] = count
     if labels_public:
-        faults += _small_classes(source.frame[table.label], table)
-    elif len(source.frame) < SMALLEST_CLASS:
-        faults.append(f"has {len(source.frame)} row(s), at least {SMALLEST_CLASS} are needed")
+        faults += _small_classes(source.labels, table)
+    elif source.n_rows < SMALLEST_CLASS:
+        faults.append(f"has {source.n_rows} row(s), at least {SMALLEST_CLASS} are needed")
     if faults:
         raise ValidationFailed("\n".join(few([f"{file_name}: {fault}" for fault in faults])))
-    if table.rows is not None and not 0.8 <= len(source.frame) / table.rows <= 1.25:
-        noted(f"table.rows is {table.rows}, the source has {len(source.frame)} rows: the plan was for another table")
+    if table.rows is not None and not 0.8 <= source.n_rows / table.rows <= 1.25:
+        noted(f"table.rows is {table.rows}, the source has {source.n_rows} rows: the plan was for another table")
     if clipped:
         noted(f"{sum(clipped.values())} values outside their bounds are clipped, in {len(clipped)} columns")
     for name, count in source.mapped_to_other.items():
@@ -118,7 +122,7 @@ def validate(
     for words, count in broken.items():
         noted(f"{count} rows break a constraint that allows it: {words}")
     return ValidationOutcome(
-        rows=len(source.frame),
+        rows=source.n_rows,
         checks=checks,
         clipped=clipped,
         mapped_to_other=source.mapped_to_other,
@@ -127,13 +131,13 @@ def validate(
 
 
 @step("Validate release")
-def validate_release(frame: pd.DataFrame, table: TableSchema) -> None:
+def validate_release(frames: Iterable[pd.DataFrame], table: TableSchema) -> None:
     """Check that the released rows are inside their declared domain.
 
     Parameters
     ----------
-    frame : DataFrame
-        The released rows, with identifiers.
+    frames : iterable of DataFrame
+        The released rows, with identifiers, piece by piece.
     table : TableSchema
 
     Raises
@@ -141,13 +145,45 @@ def validate_release(frame: pd.DataFrame, table: TableSchema) -> None:
     StepFailed
         They are not, which is a fault of ours.
     """
+    checks: list[ValidationCheck] = []
+    last: dict[str, int | str] = {}
+    faults: list[str] = []
+    for frame in frames:
+        checks = added(checks, run_suite(frame, table, table.released))
+        for name in table.released:
+            if isinstance(table.columns[name], IdentifierColumn) and name in frame and len(frame):
+                # they ascend; so those of one piece are none of another's
+                smallest, largest = frame[name].min(), frame[name].max()
+                if name in last and not smallest > last[name]:
+                    faults.append(f"{_UNIQUE} of column `{name}`")
+                last[name] = largest
     faults = [
         f"{check.expectation}{'' if check.column is None else f' of column `{check.column}`'}"
-        for check in run_suite(frame, table, table.released)
+        for check in checks
         if not check.success
-    ]
+    ] + faults
     if faults:
         raise StepFailed("the fabricated rows do not agree with their declared table: " + "; ".join(faults[:5]))
+
+
+def added(checks: list[ValidationCheck], more: list[ValidationCheck]) -> list[ValidationCheck]:
+    """The outcome of the same expectations on two pieces of a table, taken together."""
+    if not checks:
+        return more
+    return [
+        one.model_copy(
+            update={
+                "success": one.success and other.success,
+                "element_count": _sum(one.element_count, other.element_count),
+                "unexpected_count": _sum(one.unexpected_count, other.unexpected_count),
+            }
+        )
+        for one, other in zip(checks, more, strict=True)
+    ]
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
 
 
 def run_suite(frame: pd.DataFrame, table: TableSchema, names: list[str] | None = None) -> list[ValidationCheck]:
@@ -385,15 +421,14 @@ def _fault(check: ValidationCheck, table: TableSchema) -> str:
             return f"{check.expectation} is not met"
 
 
-def _small_classes(labels: pd.Series, table: TableSchema) -> list[str]:
-    occurring = labels.value_counts()
-    counts = dict(zip(occurring.index.tolist(), occurring.tolist(), strict=True))
+def _small_classes(labels: npt.NDArray[np.int32], table: TableSchema) -> list[str]:
+    counts = np.bincount(labels[labels >= 0], minlength=len(table.classes)).tolist()
     return [
         f"column `{table.label}`: class `{str(category).lower() if isinstance(category, bool) else category}` has "
-        f"{counts[category]} row(s), at least {SMALLEST_CLASS} are needed; merge the class with another, or remove it "
+        f"{count} row(s), at least {SMALLEST_CLASS} are needed; merge the class with another, or remove it "
         "from source and spec"
-        for category in table.classes
-        if 0 < counts.get(category, 0) < SMALLEST_CLASS
+        for category, count in zip(table.classes, counts, strict=True)
+        if 0 < count < SMALLEST_CLASS
     ]
 
 

@@ -3,7 +3,6 @@
 from datetime import datetime
 from pathlib import Path
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
@@ -16,15 +15,14 @@ from schemas.manifest import Manifest, ReleasedColumn
 from schemas.spec import ReleaseSpec
 from schemas.table import TableSchema
 from tasks.accounting import unproved_claim
-from tasks.columns.reading import read_column
 from tasks.columns.values import on_grid
-from tasks.decode import surrogates
+from tasks.decode import arrow_schema, surrogates
 from tasks.fabricate import settled
 from tasks.files import CHECKSUMS, checksum_lines, sha256_file
 from tasks.ledger import Ledger
 from tasks.publish import check_charged
 from tasks.read_spec import spec_sha256
-from tasks.stage import arrow_schema, released_columns
+from tasks.stage import released_columns, released_frame
 
 
 class VerifiedCheck(Model):
@@ -188,7 +186,7 @@ def _verify_part(path: Path, manifest: Manifest, rows: int, start: int) -> None:
             raise IntegrityFailed(f"{path}: column `{column.name}` has values outside its declared domain")
     for name, identifier in declared.columns.items():
         if isinstance(identifier, IdentifierColumn):
-            fresh = surrogates(manifest.rows, identifier).iloc[start : start + rows]
+            fresh = surrogates(start, rows, manifest.rows, identifier)
             if table.column(name).to_pylist() != fresh.tolist():
                 raise IntegrityFailed(f"{path}: column `{name}` does not hold fresh identifiers")
     frame = released_frame(table, declared)
@@ -221,9 +219,3 @@ def _inside(values: pa.Array, column: ReleasedColumn) -> bool:
     else:  # fresh identifiers
         return len(present.unique()) == len(present)
     return bool(pc.all(inside).as_py() is not False)
-
-
-def released_frame(table: pa.Table, declared: TableSchema) -> pd.DataFrame:
-    """A released part as the constraints are checked on it."""
-    columns = declared.features | declared.public | {declared.label: declared.label_column}
-    return pd.DataFrame({name: read_column(table.column(name), column)[0] for name, column in columns.items()})

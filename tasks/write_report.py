@@ -1,6 +1,6 @@
 """Write the internal audit report: JSON first, and the HTML page rendered from it."""
 
-import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,8 +19,10 @@ from tasks.accounting import Mechanism
 from tasks.audit import reliably_above
 from tasks.evaluate import LARGEST_KAHM_CLASS, TrainingSets
 from tasks.files import write_whole
+from tasks.pieces import PIECE_ROWS
 from tasks.plan import guarantee_warnings, unperturbed_warning
 from tasks.provenance import code_version, package_versions, python_version
+from tasks.sample import AuditSample
 from tasks.staging import Staging
 from tasks.step import noted, step
 from tasks.tables import IntArray
@@ -33,6 +35,7 @@ def write_report(
     manifest: Manifest,
     mechanism: Mechanism,
     sets: TrainingSets,
+    sample: AuditSample,
     member_rows: IntArray,
     notes: list[str],
     source_sha256: str,
@@ -63,7 +66,7 @@ def write_report(
         utility=utility,
         classifiers=classifiers,
         validation=validation,
-        warnings=_warnings(manifest, mechanism, sets, validation, classifiers, n_features) + notes,
+        warnings=_warnings(manifest, mechanism, sets, sample, validation, classifiers, n_features) + notes,
         step_times=step_times,
         reproduction=Reproduction(
             command=f"fabrica release {spec_path}",
@@ -77,9 +80,16 @@ def write_report(
     )
     make_private(staging.report)
     write_whole(staging.report / "audit.json", (report.model_dump_json(indent=2) + "\n").encode())
-    write_whole(staging.report / "members.json", json.dumps({"member_rows": member_rows.tolist()}).encode())
+    write_whole(staging.report / "members.json", _members(member_rows))
     render_report(staging.report)
     return report
+
+
+def _members(rows: IntArray) -> Iterator[bytes]:
+    yield b'{"member_rows": ['
+    for start in range(0, len(rows), PIECE_ROWS):
+        yield (b", " if start else b"") + ", ".join(map(str, rows[start : start + PIECE_ROWS].tolist())).encode()
+    yield b"]}"
 
 
 def render_report(folder: Path) -> Path:
@@ -135,6 +145,7 @@ def _warnings(
     manifest: Manifest,
     mechanism: Mechanism,
     sets: TrainingSets,
+    sample: AuditSample,
     validation: ValidationOutcome,
     classifiers: ClassifierComparison,
     n_features: int,
@@ -176,5 +187,11 @@ def _warnings(
         warnings.append(
             f"the evaluation trained on at most {LARGEST_KAHM_CLASS} rows of a class and attacked those rows; "
             f"{sets.rows_left_out} of {manifest.rows} rows are released but were not evaluated this way"
+        )
+    measured, controls = len(sample.members.labels), len(sample.controls.labels)
+    if measured < sample.n_members or controls < sample.n_controls:
+        warnings.append(
+            f"the audit compared {measured} of {sample.n_members} members and released rows, and {controls} of "
+            f"{sample.n_controls} control rows, drawn at random; all figures of utility are of these"
         )
     return warnings

@@ -15,33 +15,47 @@ def scores_of(block: FloatArray) -> FloatArray:
     return np.column_stack([1.0 - block[:, 0], block[:, 0]]) if block.shape[1] == 1 else block
 
 
-def class_shares(estimates: FloatArray, labels: IntArray) -> dict[int, FloatArray]:
-    """Frequencies of the categories within each class, from unbiased but noisy scores.
+class ScoreSums:
+    """Sums over noise-added rows from which the categories' frequencies within each class are told."""
 
-    Parameters
-    ----------
-    estimates : ndarray of float64, shape (n_rows, n_categories)
-        Each row's mean is the indicator of its category.
-    labels : ndarray of int64, shape (n_rows,)
+    def __init__(self) -> None:
+        self._of: dict[int, tuple[int, FloatArray, FloatArray]] = {}
 
-    Returns
-    -------
-    dict from label to ndarray of shape (n_categories,)
-        At least 0, in sum 1. A class's frequencies are shrunk toward those of all rows as far as their difference may
-        be noise (James and Stein's positive part, with the noise seen in the class itself).
-    """
-    overall = estimates.mean(axis=0)
-    found = {}
-    for label in np.unique(labels).tolist():
-        own = estimates[labels == label]
-        shown = own.mean(axis=0)
-        # what the estimates vary more than indicators of such frequencies do
-        noise = max(0.0, float(np.sum(own.var(axis=0))) - float(np.sum(shown * (1.0 - shown)))) / len(own)
-        apart = shown - overall
-        size = float(apart @ apart)
-        kept = max(0.0, 1.0 - noise / size) if size > 0.0 else 0.0
-        found[label] = _to_simplex(overall + kept * apart)
-    return found
+    def add(self, estimates: FloatArray, labels: IntArray) -> None:
+        """Take in some rows.
+
+        Parameters
+        ----------
+        estimates : ndarray of float64, shape (n_rows, n_categories)
+            Each row's mean is the indicator of its category.
+        labels : ndarray of int64, shape (n_rows,)
+        """
+        for label in np.unique(labels).tolist():
+            own = estimates[labels == label]
+            count, sums, squares = self._of.get(label, (0, np.zeros(own.shape[1]), np.zeros(own.shape[1])))
+            self._of[label] = count + len(own), sums + own.sum(axis=0), squares + np.einsum("ij,ij->j", own, own)
+
+    def shares(self) -> dict[int, FloatArray]:
+        """Frequencies of the categories within each class.
+
+        Returns
+        -------
+        dict from label to ndarray of shape (n_categories,)
+            At least 0, in sum 1. A class's frequencies are shrunk toward those of all rows as far as their difference
+            may be noise (James and Stein's positive part, with the noise seen in the class itself).
+        """
+        overall = sum(sums for _, sums, _ in self._of.values()) / sum(count for count, _, _ in self._of.values())
+        found = {}
+        for label, (count, sums, squares) in sorted(self._of.items()):
+            shown = sums / count
+            # what the estimates vary more than indicators of such frequencies do
+            varies = float(np.sum(squares / count - shown**2))
+            noise = max(0.0, varies - float(np.sum(shown * (1.0 - shown)))) / count
+            apart = shown - overall
+            size = float(apart @ apart)
+            kept = max(0.0, 1.0 - noise / size) if size > 0.0 else 0.0
+            found[label] = _to_simplex(overall + kept * apart)
+        return found
 
 
 def assign(scores: FloatArray, shares: FloatArray) -> IntArray:

@@ -5,9 +5,12 @@ nor the shape of the source's. What can be told of a column's distribution from 
 smoothed values take it on in their own order: the smallest becomes the smallest, and so on.
 """
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
+from tasks.accounting.lattice import LATTICE_STEPS
 from tasks.noise import LatticeNoise
 
 FloatArray = npt.NDArray[np.float64]
@@ -16,29 +19,63 @@ IntArray = npt.NDArray[np.int64]
 POINTS = 64
 """Cells of the range in which a continuous distribution is estimated."""
 
-_BIN = 256  # lattice steps of a bin of noise-added values
-_MOST_BINS = 4_000
+_BIN = 256  # lattice steps of a bin of noise-added values, at least
+_BINS = 4_000  # about so many where the noise is wide
+_REACH = 16.0  # of the noise's mean magnitudes, to either side; there is little beyond
 _LEAST_GAIN = 0.005  # nats of likelihood a round of estimation must bring
 _MOST_ROUNDS = 1000
 
 
+class ValueCounts:
+    """How many noise-added values of each class lie in each bin.
+
+    Parameters
+    ----------
+    law : lattice law
+        Of the noise; it says how wide the bins are.
+    """
+
+    def __init__(self, law: LatticeNoise) -> None:
+        self.law = law
+        reach = LATTICE_STEPS + 2.0 * _REACH * law.expected_magnitude()
+        self.width = max(_BIN, math.ceil(reach / _BINS))
+        self._of: dict[int, dict[int, int]] = {}
+
+    def add(self, noise_added: IntArray, labels: IntArray) -> None:
+        """Take in some rows.
+
+        Parameters
+        ----------
+        noise_added : ndarray of int64, shape (n_rows,)
+            Values plus noise, in lattice steps.
+        labels : ndarray of int64, shape (n_rows,)
+        """
+        bins = noise_added // self.width
+        for label in np.unique(labels).tolist():
+            own = self._of.setdefault(label, {})
+            found, counts = np.unique(bins[labels == label], return_counts=True)
+            for place, count in zip(found.tolist(), counts.tolist(), strict=True):
+                own[place] = own.get(place, 0) + count
+
+    def by_class(self) -> tuple[IntArray, dict[int, FloatArray]]:
+        """The bins that hold a value, ascending, and for each class how many are in each."""
+        bins = sorted({place for own in self._of.values() for place in own})
+        found = {
+            label: np.array([own.get(place, 0) for place in bins], dtype=np.float64)
+            for label, own in sorted(self._of.items())
+        }
+        return np.array(bins, dtype=np.int64), found
+
+
 def deconvolve(
-    noise_added: IntArray,
-    labels: IntArray,
-    law: LatticeNoise,
-    support: IntArray,
-    fill: dict[int, float] | None = None,
-    middle: int = 0,
+    values: ValueCounts, support: IntArray, fill: dict[int, float] | None = None, middle: int = 0
 ) -> dict[int, FloatArray]:
     """The distribution of values within each class, from values with noise of a known law.
 
     Parameters
     ----------
-    noise_added : ndarray of int64, shape (n_rows,)
-        Values plus noise, in lattice steps.
-    labels : ndarray of int64, shape (n_rows,)
-    law : lattice law
-        Of the noise.
+    values : ValueCounts
+        Values plus noise.
     support : ndarray of int64, shape (n_points,)
         Where values may be, in lattice steps, ascending.
     fill : dict from label to float, default=None
@@ -57,23 +94,23 @@ def deconvolve(
     for each class, from that of all rows on. A round that gains less than 0.005 in log-likelihood is the last one:
     what the noise leaves open stays as it was, and no spikes are fitted to it. Cost: bins times points a round.
     """
-    lowest, highest = int(noise_added.min()), int(noise_added.max())
-    width = max(_BIN, -(-(highest - lowest + 1) // _MOST_BINS))
-    bins = (noise_added - lowest) // width
-    edges = lowest + width * np.arange(int(bins.max()) + 2)
-    cumulative = law.cdf((edges[:, None] - 1 - support[None, :]).ravel()).reshape(len(edges), len(support))
-    kernel = np.maximum(np.diff(cumulative, axis=0), 1e-300)
-    counts = np.bincount(bins, minlength=len(kernel)).astype(np.float64)
-    filled = np.maximum(np.diff(law.cdf(edges - 1 - middle)), 1e-300)
-    classes = np.unique(labels).tolist()
-    gone = {label: 0.0 if fill is None else min(fill[label], 1.0) for label in classes}
-    missing = sum(gone[label] * int(np.sum(labels == label)) for label in classes) / len(labels)
-    overall = _estimate(kernel, counts, np.full(len(support), 1.0 / len(support)), missing * filled)
-    found = {}
-    for label in classes:
-        own = np.bincount(bins[labels == label], minlength=len(kernel)).astype(np.float64)
-        found[label] = _estimate(kernel, own, overall, gone[label] * filled)
-    return found
+    bins, counts = values.by_class()
+    kernel = _mass(values, bins, support)
+    filled = _mass(values, bins, np.array([middle]))[:, 0]
+    gone = {label: 0.0 if fill is None else min(fill[label], 1.0) for label in counts}
+    everyone = np.sum(list(counts.values()), axis=0)
+    missing = sum(gone[label] * own.sum() for label, own in counts.items()) / everyone.sum()
+    overall = _estimate(kernel, everyone, np.full(len(support), 1.0 / len(support)), missing, filled)
+    return {label: _estimate(kernel, own, overall, gone[label], filled) for label, own in counts.items()}
+
+
+def _mass(values: ValueCounts, bins: IntArray, support: IntArray) -> FloatArray:
+    """Probability of each bin, for noise added to each point; shape (n_bins, n_points)."""
+    ends = [
+        values.law.cdf((end[:, None] - 1 - support[None, :]).ravel()).reshape(len(bins), len(support))
+        for end in (bins * values.width, (bins + 1) * values.width)
+    ]
+    return np.maximum(ends[1] - ends[0], 1e-300)
 
 
 def reshaped(values: FloatArray, points: FloatArray, shares: FloatArray, *, spread: float) -> FloatArray:
@@ -112,14 +149,15 @@ def like(values: FloatArray, sample: FloatArray) -> FloatArray:
     return result
 
 
-def _estimate(kernel: FloatArray, counts: FloatArray, start: FloatArray, filled: FloatArray) -> FloatArray:
-    """Shares of the points in a mixture with a part that is known, that of missing values: `filled`, in sum below 1."""
+def _estimate(
+    kernel: FloatArray, counts: FloatArray, start: FloatArray, missing: float, filled: FloatArray
+) -> FloatArray:
+    """Shares of the points in a mixture with a part that is known, that of missing values."""
     seen = counts > 0.0
-    known = 1.0 - float(filled.sum())
-    kernel, counts, filled = kernel[seen], counts[seen], filled[seen]
+    kernel, counts, filled = kernel[seen], counts[seen], missing * filled[seen]
     shares, last = start, -np.inf
     for _ in range(_MOST_ROUNDS):
-        expected = max(known, 1e-9) * (kernel @ shares) + filled
+        expected = max(1.0 - missing, 1e-9) * (kernel @ shares) + filled
         likelihood = float(counts @ np.log(expected))
         if likelihood - last < _LEAST_GAIN:
             break

@@ -1,8 +1,8 @@
-"""Classification by the distance to one kernel affine hull machine per class."""
+"""Classification by the distance to one wide kernel affine hull machine per class."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,29 +10,42 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tasks.kahm.encoding import check_magnitude
-from tasks.kahm.machine import KernelAffineHullMachine, check_n_components
+from tasks.kahm.checks import check_magnitude
+from tasks.kahm.nearest import nearest
+from tasks.kahm.wide import WideKernelAffineHullMachine
+
+
+class PoleCounts(NamedTuple):
+    """Queries near a pole, by class in the order of ``classes_``; see :meth:`KAHMClassifier.count_near_poles`.
+
+    Attributes
+    ----------
+    rejected : ndarray of shape (n_classes,)
+        Queries whose nearest image was near a pole and was not used.
+    unresolved : ndarray of shape (n_classes,)
+        Those among them that had no well-conditioned image: their distance is one to a mean.
+    """
+
+    rejected: NDArray[np.intp]
+    unresolved: NDArray[np.intp]
 
 
 class KAHMClassifier(ClassifierMixin, BaseEstimator):
     """Classifier that gives a point the class whose machine leaves it the nearest image (equation 66).
-
-    One machine per class, with **one layer and one branch**. Deep machines (several layers) and wide machines
-    (several branches) of the paper are not available yet; asking for them is an error.
 
     Parameters
     ----------
     n_components : int
         Dimension of the encoding of every machine, at least 1.
     n_layers : int, default=1
-        Only 1.
+        Layers of every machine, at least 1.
     n_branches : int or None, default=None
-        Only None or 1.
+        Branches of every class; None takes ``ceil(N_c / 1000)`` for a class of N_c rows.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    machines_ : list of KernelAffineHullMachine
+    machines_ : list of WideKernelAffineHullMachine
         In the order of ``classes_``, each fitted to the rows of its class.
     n_features_in_ : int
 
@@ -40,7 +53,14 @@ class KAHMClassifier(ClassifierMixin, BaseEstimator):
     -----
     A class may have a single row (its machine maps everything to that row), and there may be a single class
     (it is then always predicted). Neither scale nor translation equivariant: use the scaling of the training
-    data for the queries. A query near a pole of a machine gets a large, finite distance to that class.
+    data for the queries.
+
+    *Poles.* Near a pole of a machine the image passes through everything, so the distance says nothing. Such
+    branches and layers are passed over; a class without any other gets the distance to the nearest mean of its
+    branches. :meth:`count_near_poles` tells how often.
+
+    Queries are worked on in blocks: beside arrays of one number a query (and class), memory does not grow with
+    their number.
 
     References
     ----------
@@ -76,20 +96,16 @@ class KAHMClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If n_layers or n_branches ask for what is not available yet, n_components is not a positive
-            integer, X or y are not finite or do not match, or y is continuous.
+            If n_components, n_layers or n_branches is not a positive integer, X or y are not finite or do not
+            match, or y is continuous.
         """
-        check_n_components(self.n_components)
-        if self.n_layers != 1:
-            raise ValueError(f"n_layers={self.n_layers!r}: deep machines are not available yet, only 1 layer")
-        if self.n_branches not in (None, 1):
-            raise ValueError(f"n_branches={self.n_branches!r}: wide machines are not available yet, only 1 branch")
         rows, labels = validate_data(self, X, y, dtype=np.float64)
         check_magnitude(rows, "X")
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         self.machines_ = [
-            KernelAffineHullMachine(self.n_components).fit(rows[codes == code]) for code in range(len(self.classes_))
+            WideKernelAffineHullMachine(self.n_components, self.n_layers, self.n_branches).fit(rows[codes == code])
+            for code in range(len(self.classes_))
         ]
         return self
 
@@ -110,10 +126,11 @@ class KAHMClassifier(ClassifierMixin, BaseEstimator):
         ValueError
             If a value is NaN, infinite or above 1e100 in magnitude, or the number of columns differs.
         """
-        check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
-        check_magnitude(rows, "X", allow_tiny=True)
-        return np.column_stack([machine.distance(rows) for machine in self.machines_])
+        rows = self._queries(X)
+        distances = np.empty((len(rows), len(self.machines_)))
+        for column, machine in enumerate(self.machines_):
+            distances[:, column] = machine.distance(rows)
+        return distances
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Class with the smallest distance, the first one on ties (equation 66).
@@ -131,8 +148,8 @@ class KAHMClassifier(ClassifierMixin, BaseEstimator):
         ValueError
             As :meth:`distances`.
         """
-        nearest = np.argmin(self.distances(X), axis=1)
-        predicted: NDArray[Any] = self.classes_[nearest]
+        closest = np.argmin(self.distances(X), axis=1)
+        predicted: NDArray[Any] = self.classes_[closest]
         return predicted
 
     def matching_scores(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -157,6 +174,33 @@ class KAHMClassifier(ClassifierMixin, BaseEstimator):
         squares = (distances / np.where(largest > 0.0, largest, 1.0)) ** 2
         total = squares.sum(axis=1, keepdims=True)
         return np.exp(-squares / np.where(total > 0.0, total, 1.0))
+
+    def count_near_poles(self, X: ArrayLike) -> PoleCounts:
+        """How many queries met a pole in the machine of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        PoleCounts
+
+        Raises
+        ------
+        ValueError
+            As :meth:`distances`.
+
+        Notes
+        -----
+        Costs as much as :meth:`distances`.
+        """
+        rows = self._queries(X)
+        counts = np.empty((2, len(self.machines_)), np.intp)
+        for column, machine in enumerate(self.machines_):
+            found = nearest(machine._branches, rows)
+            counts[:, column] = np.count_nonzero(found.rejected), np.count_nonzero(found.near_pole)
+        return PoleCounts(*counts)
 
     def membership_inference_score(self, X_members: ArrayLike, X_controls: ArrayLike, **kwargs: Any) -> Any:
         """Membership-inference score of this classifier, equation (73), on ``r = min_c Gamma_c``.
@@ -184,3 +228,9 @@ class KAHMClassifier(ClassifierMixin, BaseEstimator):
 
         r_members, r_controls = (self.distances(X).min(axis=1) for X in (X_members, X_controls))
         return membership_inference_score(r_members, r_controls, **kwargs)
+
+    def _queries(self, X: ArrayLike) -> NDArray[np.float64]:
+        check_is_fitted(self)
+        rows: NDArray[np.float64] = validate_data(self, X, dtype=np.float64, reset=False)
+        check_magnitude(rows, "X", allow_tiny=True)
+        return rows

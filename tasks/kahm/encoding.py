@@ -18,9 +18,6 @@ _EPS = float(np.finfo(np.float64).eps)
 #: eigenvalues to about 1e-13 and is several times cheaper than a singular value decomposition.
 _GRAM_IS_SAFE = 1e-3
 
-#: Squares and their quotients stay finite and normal for magnitudes within these bounds.
-SMALLEST_MAGNITUDE, LARGEST_MAGNITUDE = 1e-100, 1e100
-
 
 class Encoding(NamedTuple):
     """Result of :func:`principal_encoding` for N rows of dimension p.
@@ -41,20 +38,9 @@ class Encoding(NamedTuple):
     eigenvalues: NDArray[np.float64]
     encoded: NDArray[np.float64]
 
-
-def check_magnitude(Y: NDArray[np.float64], name: str = "Y", *, allow_tiny: bool = False) -> None:
-    """Refuse values whose squares leave the range of float64.
-
-    Raises
-    ------
-    ValueError
-        If the largest absolute value exceeds 1e100, or is below 1e-100 without being zero.
-    """
-    largest = float(np.max(np.abs(Y)))
-    if largest > LARGEST_MAGNITUDE:
-        raise ValueError(f"{name} holds magnitudes above {LARGEST_MAGNITUDE:g}: scale the data first")
-    if not allow_tiny and 0.0 < largest < SMALLEST_MAGNITUDE:
-        raise ValueError(f"{name} holds only magnitudes below {SMALLEST_MAGNITUDE:g}: scale the data first")
+    def leading(self, n: int) -> Encoding:
+        """The encoding of the same rows by their first n components."""
+        return Encoding(self.mean, self.components[:n], self.eigenvalues[:n], self.encoded[:, :n])
 
 
 def principal_encoding(Y: NDArray[np.float64], n_components: int) -> Encoding:

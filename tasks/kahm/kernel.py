@@ -51,11 +51,13 @@ def kernel_matrix(X: NDArray[np.float64]) -> NDArray[np.float64]:
     return K
 
 
-def scaled_kernel_block(Z: NDArray[np.float64], X: NDArray[np.float64]) -> NDArray[np.float64]:
+def scaled_kernel_block(
+    Z: NDArray[np.float64], X: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Kernel of queries with training rows, each row divided by its largest value.
 
-    Normalised weights do not change under that scaling. The term ``z.z/2`` cancels, so a query at any
-    distance keeps the differences between its log-kernels and no row is all zero.
+    Normalised weights do not change under that scaling. It is found without the term ``z.z/2``, so a query at
+    any distance keeps the differences between its log-kernels and no row is all zero.
 
     Parameters
     ----------
@@ -66,10 +68,13 @@ def scaled_kernel_block(Z: NDArray[np.float64], X: NDArray[np.float64]) -> NDArr
 
     Returns
     -------
-    ndarray of shape (m, N)
+    kernel : ndarray of shape (m, N)
         Values in [0, 1], the largest of each row exactly 1.
+    log_largest : ndarray of shape (m,)
+        Logarithm of what each row was divided by; at most 0 up to rounding.
     """
     k = Z @ X.T
     k -= 0.5 * np.einsum("ij,ij->i", X, X)
-    k -= k.max(axis=1, keepdims=True)
-    return np.exp(k, out=k)
+    largest = k.max(axis=1)
+    k -= largest[:, None]
+    return np.exp(k, out=k), largest - 0.5 * np.einsum("ij,ij->i", Z, Z)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Self
 
 import numpy as np
@@ -10,18 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tasks.kahm.encoding import check_magnitude
+from tasks.kahm.checks import check_magnitude, check_positive_integer
 from tasks.kahm.hull import Hull, fit_hull, row_distances
+from tasks.kahm.layers import Layers
+from tasks.kahm.nearest import nearest
 
-#: Rows like the training rows were seen above this ratio of |sum h| to sum |h|; below, a pole may be near.
+#: Rows like the training rows were seen above this ratio of |sum h| to sum |h|.
 IN_RANGE_CONDITIONING = 0.08
-
-
-def check_n_components(n_components: object) -> int:
-    """``n_components`` as an int, or a ValueError that names it."""
-    if isinstance(n_components, bool) or not isinstance(n_components, Integral) or n_components < 1:
-        raise ValueError(f"n_components must be an integer of at least 1, got {n_components!r}")
-    return int(n_components)
 
 
 class KernelAffineHullMachine(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -58,7 +52,8 @@ class KernelAffineHullMachine(OneToOneFeatureMixin, TransformerMixin, BaseEstima
 
     *A has poles.* The weights h may be negative, so their sum may vanish for a query outside the data; the
     bounds of the paper's theorems 2 and 3 do not hold there. :meth:`conditioning` tells how near a pole a
-    query is. At a pole the sum is replaced by its rounding error: the image is huge, and finite.
+    query is, :meth:`near_pole` whether it is too near. The image itself is always that of the formula; at a pole
+    the sum is replaced by its rounding error: the image is huge, and finite.
 
     *Degenerate data.* One row, or identical rows, leave no component (n_eff = 0): every image is that row.
 
@@ -100,17 +95,11 @@ class KernelAffineHullMachine(OneToOneFeatureMixin, TransformerMixin, BaseEstima
             If n_components is not a positive integer, a value is NaN or infinite, or the magnitudes lie
             outside [1e-100, 1e100].
         """
-        n_components = check_n_components(self.n_components)
+        n_components = check_positive_integer("n_components", self.n_components)
         rows: NDArray[np.float64] = validate_data(self, Y, dtype=np.float64)
         check_magnitude(rows)
         hull, images = fit_hull(rows, n_components)
-        self._hull: Hull = hull
-        self.components_ = hull.components
-        self.covariance_ = np.diag(hull.eigenvalues)
-        self.mean_ = hull.mean
-        self.regularization_ = hull.regularization
-        self.modeling_error_ = float(np.sum(row_distances(rows, images)))
-        return self
+        return self._describe(hull, float(np.sum(row_distances(rows, images))))
 
     def transform(self, Y: ArrayLike) -> NDArray[np.float64]:
         """Images A(y), equation (33).
@@ -149,8 +138,7 @@ class KernelAffineHullMachine(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         ValueError
             As :meth:`transform`.
         """
-        queries = self._queries(Y)
-        return row_distances(queries, self._hull.images(queries))
+        return self._hull.distances(self._queries(Y))
 
     def weights(self, Y: ArrayLike) -> NDArray[np.float64]:
         """Affine weights ``h_i(y) / sum_j h_j(y)`` of the training rows.
@@ -188,7 +176,7 @@ class KernelAffineHullMachine(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         -------
         ndarray of shape (m,)
             In [0, 1]; 1 if all weights have one sign, 0 at a pole. Rows like the training rows stay above
-            about ``IN_RANGE_CONDITIONING`` = 0.08; the image of a query far below it should not be trusted.
+            about ``IN_RANGE_CONDITIONING`` = 0.08; see :meth:`near_pole` for what should not be trusted.
 
         Raises
         ------
@@ -199,11 +187,39 @@ class KernelAffineHullMachine(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         -----
         Costs a factorisation and 2 N^2 operations a query, far more than the image itself.
         """
-        queries = self._queries(Y)
-        ratios = np.empty(len(queries))
-        for rows, h in self._hull.weight_blocks(queries):
-            ratios[rows] = np.abs(h.sum(axis=1)) / np.abs(h).sum(axis=1)
-        return np.minimum(ratios, 1.0)
+        return self._hull.conditioning(self._queries(Y))
+
+    def near_pole(self, Y: ArrayLike) -> NDArray[np.bool_]:
+        """Whether each query is so near a pole of A that its image and distance say nothing.
+
+        Parameters
+        ----------
+        Y : array-like of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            Whether :meth:`conditioning` is below ``POLE_CONDITIONING`` = 0.01.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`transform`.
+
+        Notes
+        -----
+        Cheap for queries like the training rows: a bound clears them, and only the others are looked at closely.
+        """
+        return nearest((Layers((self._hull,)),), self._queries(Y)).near_pole
+
+    def _describe(self, hull: Hull, modeling_error: float) -> Self:
+        self._hull = hull
+        self.components_ = hull.components
+        self.covariance_ = np.diag(hull.eigenvalues)
+        self.mean_ = hull.mean
+        self.regularization_ = hull.regularization
+        self.modeling_error_ = modeling_error
+        return self
 
     def _queries(self, Y: ArrayLike) -> NDArray[np.float64]:
         check_is_fitted(self)

@@ -29,8 +29,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 from sklearn.utils import check_array
 
+from tasks.kahm.checks import check_magnitude
 from tasks.kahm.cholesky import ShiftedCholesky
-from tasks.kahm.encoding import check_magnitude
 
 _EPS = float(np.finfo(np.float64).eps)
 

@@ -6,15 +6,14 @@ Everything here reads noise-added (released) data and public parameters only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
-from tasks.kahm.encoding import check_magnitude
+from tasks.kahm.checks import check_magnitude, check_positive_integer
 from tasks.kahm.hull import fit_hull, row_distances
-from tasks.kahm.machine import check_n_components
 
 #: Steps after which a stop rule on the error gives up.
 MAX_STEPS = 200
@@ -101,7 +100,7 @@ def smooth(Y_plus: ArrayLike, n_components: int, steps: int) -> NDArray[np.float
     Kumar, Moser, Fischer, JAIR 2024, definition 13.
     """
     rows, n_components = _check(Y_plus, n_components)
-    for _ in range(_positive_integer("steps", steps) - 1):
+    for _ in range(check_positive_integer("steps", steps) - 1):
         rows, _ = _step(rows, n_components)
     return rows
 
@@ -154,7 +153,7 @@ def fabricate(
     if len(named) != 1:
         raise ValueError(f"give exactly one of steps, relative, threshold; got {', '.join(named) or 'none'}")
     rows, n_components = _check(Y_plus, n_components)
-    wanted = None if steps is None else _positive_integer("steps", steps)
+    wanted = None if steps is None else check_positive_integer("steps", steps)
     if relative is not None and not (_is_real(relative) and MIN_RELATIVE <= relative < 1.0):
         raise ValueError(f"relative must be at least {MIN_RELATIVE} and below 1, got {relative!r}")
     if threshold is not None and not (_is_real(threshold) and 0.0 <= threshold < np.inf):
@@ -182,13 +181,7 @@ def _step(rows: NDArray[np.float64], n_components: int) -> tuple[NDArray[np.floa
 def _check(Y_plus: ArrayLike, n_components: int) -> tuple[NDArray[np.float64], int]:
     rows: NDArray[np.float64] = check_array(Y_plus, dtype=np.float64, copy=True, input_name="Y_plus")
     check_magnitude(rows, "Y_plus")
-    return rows, check_n_components(n_components)
-
-
-def _positive_integer(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
-    return int(value)
+    return rows, check_positive_integer("n_components", n_components)
 
 
 def _is_real(value: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from tasks.noise.moments.estimate import column_scales
 from tasks.noise.moments.laws import BlockNoise, MomentsNoise, moments_noise, noise_laws, symmetric_noise
 from tasks.noise.moments.marginals import histograms
 from tasks.noise.moments.released import COUNT_UNIT, HALF_RANGE
+from tasks.noise.moments.rows import draw_pieces
 from tasks.noise.moments.rules import MarginalsRule, covariances_by_class, marginals_rule, norm_bound
 from tasks.noise.moments.sums import first_sums, second_sums
 from tasks.noise.parameters import check_epsilon
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["LATTICE_STEPS", "Block", "BlockNoise", "MomentsNoise", "PrivateMoments"]
 
 IntArray = NDArray[np.int64]
+Pieces = Callable[[], Iterator[tuple[IntArray, IntArray]]]
+"""What gives some confidential rows and their labels at a time."""
 
 LATTICE_STEPS = 2 * HALF_RANGE
 """Cells are whole numbers in [0, 2^16]."""
@@ -263,9 +267,27 @@ class PrivateMoments:
         ValueError
             If the arrays are not of that shape, type or range, or break a block's rule; cells are never named.
         """
-        self._check(lattice, labels)
+        return self.release_from(lambda: iter([(lattice, labels)]), bits)
+
+    def release_from(self, pieces: Pieces, bits: BitSource) -> MomentsRelease:
+        """Give what `release` gives, of rows that are read piece by piece, two times over.
+
+        Parameters
+        ----------
+        pieces : callable
+            Gives an iterator over (lattice, labels) of some rows each, together `n_rows`; the same rows each time.
+        bits : BitSource
+
+        Raises
+        ------
+        ValueError
+            As `release`.
+        """
         laws = self._laws()
-        sums, squares = first_sums(lattice)
+        sums, squares = (np.zeros(self.n_features, dtype=np.int64) for _ in range(2))
+        for lattice, _ in self._checked(pieces):
+            for total, own in zip((sums, squares), first_sums(lattice), strict=True):
+                total += own
         first = FirstMoments(
             sums=sums + laws["sums"].sample(sums.shape, bits=bits),
             squares=squares + laws["squares"].sample(squares.shape, bits=bits),
@@ -273,15 +295,14 @@ class PrivateMoments:
             squares_noise=laws["squares"].standard_deviation,
         )
         how = self.standardization(first)
-        counts, class_sums, seconds = second_sums(lattice, labels, self.n_classes, how, per_class=self.per_class)
+        counts, class_sums, seconds, counted = self._second_statistics(pieces, how)
         noisy_counts = counts + laws["counts"].sample(counts.shape, bits=bits)
         noisy_sums = class_sums + laws["class_sums"].sample(class_sums.shape, bits=bits)
         noisy_seconds = seconds + symmetric_noise(laws, len(seconds), self.n_features, bits)
         third: dict[str, Any] = {}
-        if self.marginals.share:
-            counted = self._histograms(lattice, labels) * COUNT_UNIT
+        if counted is not None:
             third = {
-                "marginals": counted + laws["marginals"].sample(counted.shape, bits=bits),
+                "marginals": counted * COUNT_UNIT + laws["marginals"].sample(counted.shape, bits=bits),
                 "marginals_noise": laws["marginals"].standard_deviation,
                 "marginal_bins": self.marginals.bins,
             }
@@ -298,6 +319,19 @@ class PrivateMoments:
             randomness=bits.label,
             **third,
         )
+
+    def _second_statistics(
+        self, pieces: Pieces, how: Standardization
+    ) -> tuple[IntArray, IntArray, IntArray, IntArray | None]:
+        """The exact sums of the second release and counts of the third, where there is one."""
+        totals: list[IntArray] = []
+        for lattice, labels in self._checked(pieces):
+            own = list(second_sums(lattice, labels, self.n_classes, how, per_class=self.per_class))
+            if self.marginals.share:
+                own.append(self._histograms(lattice, labels))
+            totals = own if not totals else [total + more for total, more in zip(totals, own, strict=True)]
+        counts, class_sums, seconds, *counted = totals
+        return counts, class_sums, seconds, counted[0] if counted else None
 
     def _histograms(self, lattice: IntArray, labels: IntArray) -> IntArray:
         """The exact counts of the third release, in rows."""
@@ -341,10 +375,34 @@ class PrivateMoments:
             raise ValueError(f"n_rows must be at least 1, got n_rows={n_rows}")
         return draw_rows(fit_model(release, self.layout), release.standardization, n_rows, bits, self.layout, release)
 
+    def draw_pieces(self, release: MomentsRelease, most: int, bits: BitSource) -> Iterator[tuple[IntArray, IntArray]]:
+        """Draw as many rows as were released of, some `most` at a time; each piece as `draw` gives rows.
+
+        Parameters
+        ----------
+        release : MomentsRelease
+        most : int
+            At least 1; pieces have about that many rows.
+        bits : BitSource
+        """
+        model = fit_model(release, self.layout)
+        return draw_pieces(model, release.standardization, release.n_rows, bits, self.layout, release, most)
+
+    def _checked(self, pieces: Pieces) -> Iterator[tuple[IntArray, IntArray]]:
+        """The pieces, each once it was looked at."""
+        n_rows = 0
+        for lattice, labels in pieces():
+            self._check(lattice, labels)
+            n_rows += len(lattice)
+            yield lattice, labels
+        if n_rows != self.n_rows:
+            raise ValueError(f"lattice must have {self.n_rows} rows, got {n_rows}")
+
     def _check(self, lattice: Any, labels: Any) -> None:
+        n_rows = len(lattice) if isinstance(lattice, np.ndarray) and lattice.size else self.n_rows
         for name, array, shape, least, most in (
-            ("lattice", lattice, (self.n_rows, self.n_features), 0, LATTICE_STEPS),
-            ("labels", labels, (self.n_rows,), 0, self.n_classes - 1),
+            ("lattice", lattice, (n_rows, self.n_features), 0, LATTICE_STEPS),
+            ("labels", labels, (n_rows,), 0, self.n_classes - 1),
         ):
             if not isinstance(array, np.ndarray) or array.dtype != np.int64 or array.shape != shape:
                 raise ValueError(f"{name} must be an int64 array of shape {shape}")

@@ -35,6 +35,7 @@ from tasks.encode import encode_features, encode_labels
 from tasks.ingest import ingest
 from tasks.noise import LabelRandomizedResponse, OperatingSystemBits, UnaryRandomizedResponse, optimal_on_lattice
 from tests.benchmarks.bench_tables import FOLDER, SPECS
+from tests.sources import frame_of
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -79,7 +80,7 @@ def measure(name: str, epsilon: float) -> dict[str, tuple[float, float]]:
     """Error of the indicators and accuracy, by way."""
     declared = yaml.safe_load((SPECS / f"{name}.yaml").read_text(encoding="utf-8"))["table"]
     table = TableSchema.model_validate(declared)
-    frame = ingest.function(FOLDER / f"{name.replace('-', '_')}.parquet", table).frame
+    frame = frame_of(ingest.function(FOLDER / f"{name.replace('-', '_')}.parquet", table))
     lattice, labels = encode_features(frame, table), encode_labels(frame, table)
     law = optimal_on_lattice(epsilon, DELTA, LATTICE_STEPS, _CLOSED_FORMS)
     found: dict[str, tuple[list[float], list[float]]] = {way: ([], []) for way in WAYS}

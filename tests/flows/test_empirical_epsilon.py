@@ -39,7 +39,7 @@ def _audit(home: Path, tmp_path: Path, n_guesses: int) -> tuple[CanaryAudit, Can
     released = pd.read_parquet(staging.release / "data")[CANARY].to_numpy(float)
     column = list(SPEC["table"]["columns"]).index(CANARY)
     return (
-        canary_audit(members, noise_added.scaled[:, column] - 0.5, n_guesses=n_guesses, delta=DELTA),
+        canary_audit(members, noise_added.read().scaled[:, column] - 0.5, n_guesses=n_guesses, delta=DELTA),
         canary_audit(members, released - 8.0, n_guesses=n_guesses, delta=DELTA),
     )
 
@@ -57,7 +57,7 @@ def test_noise_switched_off_in_one_column_is_convicted(
 ) -> None:
     import tasks.perturb
 
-    sound = tasks.perturb._noise_on_cells
+    sound = tasks.perturb.noise_on_cells
     column = list(SPEC["table"]["columns"]).index(CANARY)
 
     def broken(members: ConfidentialTable, *more: object) -> NoiseAddedTable:
@@ -66,19 +66,19 @@ def test_noise_switched_off_in_one_column_is_convicted(
         lattice[:, column] = members.lattice[:, column]
         return NoiseAddedTable(lattice, released.labels, released.spacing, released.randomness)
 
-    monkeypatch.setattr(tasks.perturb, "_noise_on_cells", broken)
+    monkeypatch.setattr(tasks.perturb, "noise_on_cells", broken)
     assert _audit(home, tmp_path, n_guesses=600)[0].epsilon_lower_bound > 2 * EPSILON
 
 
 def test_half_the_noise_is_convicted(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import tasks.perturb
 
-    sound = tasks.perturb._noise_on_cells
+    sound = tasks.perturb.noise_on_cells
 
     def broken(members: ConfidentialTable, *more: object) -> NoiseAddedTable:
         released = sound(members, *more)  # type: ignore[arg-type]
         lattice = members.lattice + (released.lattice - members.lattice) // 3
         return NoiseAddedTable(lattice, released.labels, released.spacing, released.randomness)
 
-    monkeypatch.setattr(tasks.perturb, "_noise_on_cells", broken)
+    monkeypatch.setattr(tasks.perturb, "noise_on_cells", broken)
     assert _audit(home, tmp_path, n_guesses=600)[0].epsilon_lower_bound > EPSILON

@@ -258,7 +258,7 @@ def test_released_labels_are_the_responses_and_nothing_else(home: Path, tmp_path
     noise_added, members = staging.noise_added(), staging.member_rows()
     assert noise_added is not None and members is not None
     released = pd.read_parquet(staging.release / "data")["outcome"]
-    assert released.tolist() == [["home", "ward"][label] for label in noise_added.labels]
+    assert released.tolist() == [["home", "ward"][label] for label in noise_added.read().labels]
     assert (released.to_numpy() != mixed()["outcome"].to_numpy()[members]).mean() > 0.2  # e^0.5 to 1: 38 % change
 
 
@@ -317,6 +317,14 @@ def _cell(name: str, value: object, kind: pa.DataType | None = None) -> Forgery:
     return forge
 
 
+def _column(name: str, value: object) -> Forgery:
+    def change(table: pa.Table) -> pa.Table:
+        field = table.schema.field(name)
+        return table.set_column(table.column_names.index(name), field, pa.array([value] * len(table), field.type))
+
+    return lambda folder: _rewrite(folder, change)
+
+
 def _as(name: str, kind: pa.DataType) -> Forgery:
     def change(table: pa.Table) -> pa.Table:
         place = table.column_names.index(name)
@@ -350,7 +358,7 @@ TAMPERED: dict[str, Forgery] = {
     "other type": _as("age", pa.float64()),
     "dates as times": _as("admitted", pa.timestamp("us")),
     "other time zone": _as("seen", pa.timestamp("us", tz="Europe/Berlin")),
-    "constraint broken": _cell("admitted", datetime.date(2025, 12, 31)),
+    "constraint broken": _column("admitted", datetime.date(2025, 12, 31)),  # where `left` is missing, a row may
     "another file": _extra("source.parquet"),
     "another part": _extra("data/part-00001.parquet"),
     "columns": _manifest_key(columns=[]),

@@ -1,11 +1,8 @@
-"""Known answers for machine, smoother, fabricated data and one-layer classifier.
+"""Known answers for machines (plain, deep, wide), smoother, fabricated data and classifier.
 
 They come from the paper's equations in 50-digit or float64 arithmetic and not from this project; see
 `golden/README.md` for where. A few small files are kept there and always tested; the whole collection is
 tested where it is at hand: in the folder named by FABRICA_GOLDEN, else at shared/golden beside the project.
-
-Left out, since they need machines of several layers or branches: `deep_*`, `wide_*` and `classifier_iris`
-(two layers).
 """
 
 from __future__ import annotations
@@ -19,7 +16,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tasks.kahm import KAHMClassifier, KernelAffineHullMachine, fabricate, smooth
+from tasks.kahm import (
+    POLE_CONDITIONING,
+    DeepKernelAffineHullMachine,
+    KAHMClassifier,
+    KernelAffineHullMachine,
+    WideKernelAffineHullMachine,
+    fabricate,
+    smooth,
+)
 from tasks.kahm.kernel import kernel_matrix, whiten
 
 COPIES = Path(__file__).parent / "golden"
@@ -42,6 +47,8 @@ MACHINES = [
     "kahm_small",
     "kahm_small_fulldim",
 ]
+DEEP = ["deep_capped", "deep_digits8", "deep_multi", "deep_small"]
+WIDE = ["wide_digits", "wide_small_singleton"]
 SMOOTHERS = ["smoother_digits0", "smoother_simplex", "smoother_small"]
 
 
@@ -144,6 +151,7 @@ def test_pole(golden: Golden) -> None:
     assert np.max(np.linalg.norm(images, axis=1)) > 1e4 * golden["claimed_bound_outer"]
     conditioning = machine.conditioning(golden["Yq"])
     assert np.all(conditioning < 1e-3)
+    assert np.all(machine.near_pole(golden["Yq"])) and not np.any(machine.near_pole(golden.Y))
     np.testing.assert_allclose(conditioning[[0, 5]] / conditioning[[1, 4]], 100.0, rtol=0.01)
     assert np.all(machine.conditioning(golden.Y) > 0.08)
 
@@ -181,12 +189,59 @@ def test_fabricated(golden: Golden) -> None:
         assert deviation <= golden.tolerance * max(np.max(np.abs(golden["fabricated"][k])), golden.yscale)
 
 
-@pytest.mark.parametrize("golden", _cases(["classifier_digits"]), indirect=True)
-def test_one_layer_classifier(golden: Golden) -> None:
-    assert golden["L"] == 1
-    X, labels = golden["X_uint8"] / 16, golden["labels_all"]
+@pytest.mark.parametrize("golden", _cases(["kahm_pole"]), indirect=True)
+@pytest.mark.parametrize(
+    "machine", [DeepKernelAffineHullMachine(2, 2), WideKernelAffineHullMachine(2, 2, assignments=[0] * 7)]
+)
+def test_near_a_pole_the_image_is_the_mean(
+    golden: Golden, machine: DeepKernelAffineHullMachine | WideKernelAffineHullMachine
+) -> None:
+    machine.fit(golden.Y)
+    assert np.all(machine.near_pole(golden["Yq"])) and np.all(machine.conditioning(golden["Yq"]) < POLE_CONDITIONING)
+    np.testing.assert_allclose(machine.transform(golden["Yq"]), np.tile(golden["mean"], (6, 1)), rtol=1e-12)
+    assert not np.any(machine.near_pole(golden.Y)) and np.all(machine.conditioning(golden.Y) > 0.08)
+
+
+@pytest.mark.parametrize("golden", _cases(DEEP), indirect=True)
+def test_deep_machine(golden: Golden) -> None:
+    Y, queries = golden.Y, golden["Yq"]
+    machine = DeepKernelAffineHullMachine(golden.n, int(golden["L"])).fit(Y)
+    assert machine.n_layers_ == golden["L_eff"]
+    golden.check("layer_lam", machine.regularizations_)
+    stages = list(machine._branches[0].walk(queries))
+    np.testing.assert_array_equal([len(hull.eigenvalues) for hull in machine._branches[0].hulls], golden["layer_n"])
+    golden.check("layer_out", [stage.images for stage in stages], data_units=True)
+    golden.check("layer_dist", machine.layer_distances(queries).T, data_units=True)
+    np.testing.assert_array_equal(machine.layer_index(queries), golden["layer_index"])
+    golden.check("D_q", machine.transform(queries), data_units=True)
+    golden.check("dist_q", machine.distance(queries), data_units=True)
+    golden.check("D_train_first", machine.transform(Y), data_units=True)
+    golden.check("dist_train_first", machine.distance(Y), data_units=True)
+    kept = golden["layer_index_train"]
+    np.testing.assert_array_equal(machine.layer_index(Y)[: len(kept)], kept)
+    assert not np.any(machine.near_pole(np.vstack([Y, queries])))
+
+
+@pytest.mark.parametrize("golden", _cases(WIDE), indirect=True)
+def test_wide_machine(golden: Golden) -> None:
+    Y, queries, assigned, L = golden.Y, golden["Yq"], golden["assign"], int(golden["L"])
+    machine = WideKernelAffineHullMachine(golden.n, L, assignments=assigned).fit(Y)
+    assert machine.n_branches_ == golden["S"]
+    np.testing.assert_array_equal(machine.assignments_, assigned)
+    branches = [DeepKernelAffineHullMachine(golden.n, L).fit(Y[assigned == s]) for s in range(machine.n_branches_)]
+    golden.check("branch_dist", [branch.distance(queries) for branch in branches], data_units=True)
+    np.testing.assert_array_equal(machine.branch_index(queries), golden["branch_index"])
+    golden.check("W_q", machine.transform(queries), data_units=True)
+    golden.check("dist_q", machine.distance(queries), data_units=True)
+    golden.check("W_train_first", machine.transform(Y), data_units=True)
+    assert not np.any(machine.near_pole(np.vstack([Y, queries])))
+
+
+@pytest.mark.parametrize("golden", _cases(["classifier_digits", "classifier_iris"]), indirect=True)
+def test_classifier(golden: Golden) -> None:
+    X, labels = golden["X_uint8"] / 16 if "X_uint8" in golden else golden["X"], golden["labels_all"]
     train, test = golden["train_idx"], golden["test_idx"]
-    classifier = KAHMClassifier(golden.n).fit(X[train], labels[train])
+    classifier = KAHMClassifier(golden.n, int(golden["L"])).fit(X[train], labels[train])
     np.testing.assert_array_equal(classifier.classes_, golden["classes"])
     golden.check("distances", classifier.distances(X[test]), data_units=True)
     golden.check("train_min_dist", classifier.distances(X[train]).min(axis=1), data_units=True)
@@ -194,6 +249,7 @@ def test_one_layer_classifier(golden: Golden) -> None:
     golden.check("match_score", classifier.matching_scores(X[test]))
     np.testing.assert_array_equal(classifier.predict(X[test]), golden["predicted"])
     assert classifier.score(X[test], labels[test]) == pytest.approx(float(golden["accuracy"]))
+    assert not np.any(classifier.count_near_poles(X))
 
 
 @pytest.mark.parametrize("golden", _cases(["kahm_small"]), indirect=True)

@@ -144,7 +144,7 @@ def test_planted_values_are_found_nowhere(prefect_server: PrefectServer, root: P
     assert codes == expected, printed
     searched = [path for path, _ in _files(root, prefect_server)]
     assert any(path.name == "prefect.db" for path in searched)
-    assert {"audit.json", "manifest.json", "part-00000.parquet", "ledger.sqlite", "noise_added.npz"} <= {
+    assert {"audit.json", "manifest.json", "part-00000.parquet", "ledger.sqlite", "noise_added.parquet"} <= {
         path.name for path in searched
     }
     patterns = [TEXT.encode(), TEXT.encode("utf-16-le"), str(NUMBER).encode()]

@@ -1,4 +1,4 @@
-"""Properties of machine, smoother and sharding on generated data.
+"""Properties of machines, smoother and sharding on generated data.
 
 The norm bound of the paper's theorems 2 and 3 is left out on purpose: the image has poles, see
 `tests/known_answer/test_kahm_golden.py`.
@@ -14,7 +14,17 @@ from hypothesis import given, settings
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from tasks.kahm import KAHMClassifier, KernelAffineHullMachine, fabricate, shard_rows, smooth
+from tasks.kahm import (
+    DeepKernelAffineHullMachine,
+    KAHMClassifier,
+    KernelAffineHullMachine,
+    WideKernelAffineHullMachine,
+    fabricate,
+    load_model,
+    save_model,
+    shard_rows,
+    smooth,
+)
 
 Array = NDArray[np.float64]
 
@@ -108,6 +118,109 @@ def test_classifier_scores_and_classes_agree(X: Array, n: int, data: st.DataObje
     assert scores.shape == (len(X), len(classifier.classes_))
     assert np.all((scores >= np.exp(-1.0) - 1e-15) & (scores <= 1.0))
     np.testing.assert_array_equal(classifier.predict(X), classifier.classes_[classifier.distances(X).argmin(axis=1)])
+
+
+layers = st.integers(1, 4)
+
+
+@st.composite
+def branches(draw: st.DrawFn) -> tuple[Array, Array]:
+    """Branch of each of some rows, all numbers from 0 up in use, and queries in and around the rows."""
+    Y = draw(generic_tables())
+    n_branches = draw(st.integers(1, min(4, len(Y))))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    assignments = rng.permutation(np.arange(len(Y)) % n_branches)
+    return np.column_stack([assignments, Y]), rng.normal(0.5, draw(st.sampled_from([0.3, 3.0, 100.0])), (9, Y.shape[1]))
+
+
+@settings(deadline=None, max_examples=60)
+@given(tables().filter(usable), dimensions, layers, st.floats(-1e3, 1e3), st.integers(0, 80))
+def test_deep_and_wide_are_always_finite(Y: Array, n: int, n_layers: int, offset: float, exponent: int) -> None:
+    queries = np.vstack([Y, Y + offset, Y - 10.0**exponent])
+    for machine in (DeepKernelAffineHullMachine(n, n_layers), WideKernelAffineHullMachine(n, n_layers, 3)):
+        images = machine.fit(Y).transform(queries)
+        assert images.shape == queries.shape and np.all(np.isfinite(images))
+        distances = machine.distance(queries)
+        np.testing.assert_allclose(distances, np.linalg.norm(queries - images, axis=1), rtol=1e-12)
+        conditioning = machine.conditioning(queries)
+        assert np.all((conditioning >= 0.0) & (conditioning <= 1.0))
+
+
+@settings(deadline=None, max_examples=60)
+@given(branches(), dimensions)
+def test_one_layer_is_the_machine(case: tuple[Array, Array], n: int) -> None:
+    Y, queries = case[0][:, 1:], case[1]
+    machine, deep = KernelAffineHullMachine(n).fit(Y), DeepKernelAffineHullMachine(n, 1).fit(Y)
+    near_pole = machine.near_pole(queries)
+    np.testing.assert_array_equal(deep.near_pole(queries), near_pole)
+    np.testing.assert_array_equal(deep.transform(queries)[~near_pole], machine.transform(queries)[~near_pole])
+    np.testing.assert_array_equal(deep.layer_distances(queries)[:, 0], machine.distance(queries))
+
+
+@settings(deadline=None, max_examples=60)
+@given(branches(), dimensions, layers)
+def test_one_branch_is_the_deep_machine(case: tuple[Array, Array], n: int, n_layers: int) -> None:
+    Y, queries = case[0][:, 1:], case[1]
+    deep = DeepKernelAffineHullMachine(n, n_layers).fit(Y)
+    wide = WideKernelAffineHullMachine(n, n_layers, 1).fit(Y)
+    np.testing.assert_array_equal(wide.transform(queries), deep.transform(queries))
+    np.testing.assert_array_equal(wide.distance(queries), deep.distance(queries))
+    np.testing.assert_array_equal(wide.near_pole(queries), deep.near_pole(queries))
+
+
+@settings(deadline=None, max_examples=60)
+@given(branches(), dimensions, layers)
+def test_more_layers_are_not_farther(case: tuple[Array, Array], n: int, n_layers: int) -> None:
+    Y, queries = case[0][:, 1:], case[1]
+    machine = DeepKernelAffineHullMachine(n, n_layers).fit(Y)
+    well = ~machine.near_pole(queries)
+    assert np.all(machine.distance(queries)[well] <= machine.layer_distances(queries)[well, 0])
+
+
+@settings(deadline=None, max_examples=60)
+@given(branches(), dimensions, layers, st.randoms(use_true_random=False))
+def test_order_of_branches_is_irrelevant(case: tuple[Array, Array], n: int, n_layers: int, random: Any) -> None:
+    Y, queries, assignments = case[0][:, 1:], case[1], case[0][:, 0].astype(int)
+    names = np.array(random.sample(range(10), int(assignments.max()) + 1))
+    here = WideKernelAffineHullMachine(n, n_layers, assignments=assignments).fit(Y)
+    there = WideKernelAffineHullMachine(n, n_layers, assignments=names[assignments]).fit(Y)
+    np.testing.assert_array_equal(there.distance(queries), here.distance(queries))
+    np.testing.assert_array_equal(there.near_pole(queries), here.near_pole(queries))
+
+
+@settings(deadline=None, max_examples=60)
+@given(branches(), dimensions, layers)
+def test_wide_distance_is_the_smallest_of_its_branches(case: tuple[Array, Array], n: int, n_layers: int) -> None:
+    """Of the well-conditioned ones; where there is none, of the distances to the branches' means."""
+    Y, queries, assignments = case[0][:, 1:], case[1], case[0][:, 0].astype(int)
+    wide = WideKernelAffineHullMachine(n, n_layers, assignments=assignments).fit(Y)
+    deep = [DeepKernelAffineHullMachine(n, n_layers).fit(Y[assignments == s]) for s in range(wide.n_branches_)]
+    distances = np.array([machine.distance(queries) for machine in deep])
+    near_pole = np.array([machine.near_pole(queries) for machine in deep])
+    none = near_pole.all(axis=0)
+    usable_distances = np.where(near_pole & ~none, np.inf, distances)
+    np.testing.assert_array_equal(wide.near_pole(queries), none)
+    np.testing.assert_allclose(wide.distance(queries), usable_distances.min(axis=0), rtol=1e-9, atol=1e-12)
+
+
+@settings(deadline=None, max_examples=30)
+@given(branches(), dimensions, layers, st.sampled_from(["int", "str", "bool"]))
+def test_models_come_back_from_files(
+    tmp_path_factory: Any, case: tuple[Array, Array], n: int, n_layers: int, kind: str
+) -> None:
+    Y, queries, numbers = case[0][:, 1:], case[1], case[0][:, 0].astype(int)
+    labels = numbers > 0 if kind == "bool" else numbers.astype(kind)
+    path = tmp_path_factory.getbasetemp() / "property.npz"
+    for model in (
+        KAHMClassifier(n, n_layers).fit(Y, labels),
+        WideKernelAffineHullMachine(n, n_layers, assignments=numbers).fit(Y),
+        DeepKernelAffineHullMachine(n, n_layers).fit(Y),
+        KernelAffineHullMachine(n).fit(Y),
+    ):
+        save_model(model, path)
+        loaded = load_model(path)
+        for method in ("predict", "distances") if isinstance(model, KAHMClassifier) else ("transform", "distance"):
+            np.testing.assert_array_equal(getattr(loaded, method)(queries), getattr(model, method)(queries))
 
 
 @settings(deadline=None, max_examples=100)

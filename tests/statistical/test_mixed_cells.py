@@ -18,7 +18,7 @@ from tasks.accounting import CellNoise, Part, cell_noise, groups_of
 from tasks.columns.layout import layout_of
 from tasks.encode import encode_features
 from tasks.noise import LabelRandomizedResponse, SeededBits, law_from_parameters
-from tasks.perturb import perturb
+from tasks.perturb import noise_on_cells
 from tasks.tables import ConfidentialTable
 from tests.statistics import Violation, hockey_stick_violation
 
@@ -63,7 +63,7 @@ def _outputs(noise: CellNoise, column: str, cell: Any, seed: int) -> np.ndarray:
     changed = pd.Series([cell], dtype=CELLS[column].dtype)
     frame = pd.DataFrame({**CELLS, column: changed})
     members = ConfidentialTable(np.repeat(encode_features(frame, TABLE), N, axis=0), np.zeros(N, np.int64), 2.0**-16)
-    released = perturb.function(members, noise, layout_of(TABLE), SeededBits(seed)).lattice
+    released = noise_on_cells(members, noise, layout_of(TABLE), SeededBits(seed)).lattice
     seen = np.zeros(N, dtype=np.int64)
     for block in layout_of(TABLE).of(column):
         for place in range(block.start, block.start + block.width):
@@ -132,7 +132,7 @@ def test_every_column_of_a_part_gets_answers_of_its_own(name: str) -> None:
     frame = pd.DataFrame({f"flag{i}": pd.Series(random.random(n) < 0.5, dtype="boolean") for i in range(3)})
     frame = frame.assign(**{f"amount{i}": np.where(random.random(n) < 0.5, np.nan, 0.5) for i in range(3)})
     members = ConfidentialTable(encode_features(frame, table), np.zeros(n, np.int64), 2.0**-16)
-    released = perturb.function(members, noise, layout_of(table), SeededBits(5)).lattice
+    released = noise_on_cells(members, noise, layout_of(table), SeededBits(5)).lattice
     flips = {}
     for block in layout_of(table).blocks:
         if block.kind != "value":

@@ -5,21 +5,34 @@ seeded besides). Each check convicts the broken borders below.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from schemas.spec import Privacy
+from schemas.table import TableSchema
 from tasks.accounting import CellNoise, cell_noise
 from tasks.accounting.groups import plain
-from tasks.columns.layout import Block, Layout
+from tasks.accounting.lattice import LATTICE_STEPS
+from tasks.columns.layout import layout_of
 from tasks.noise import SeededBits
-from tasks.perturb import perturb
+from tasks.perturb import noise_on_cells, perturb
+from tasks.staging import Staging
 from tasks.tables import ConfidentialTable, NoiseAddedTable
+from tasks.workspace import Workspace
+from tests.sources import source_of
 from tests.statistics import ALPHA, chi_square_p_value
 
 N, P = 200_000, 3
-LAYOUT = Layout(tuple(Block(f"f{i}", "value", i, 1, 0) for i in range(P)))
+TABLE = TableSchema.model_validate(
+    {
+        "label": "kind",
+        "columns": {f"f{i}": {"type": "numeric", "bounds": [0, 1]} for i in range(P)}
+        | {"kind": {"type": "categorical", "categories": ["x", "y"]}},
+    }
+)
 MECHANISMS = ["dirac-laplace", "staircase", "dirac-staircase", "truncated-laplace", "gaussian", "optimal"]
 
 
@@ -32,6 +45,27 @@ def _mechanism(name: str) -> CellNoise:
 def _members() -> ConfidentialTable:
     random = np.random.default_rng(0)
     return ConfidentialTable(random.integers(0, 2**16 + 1, (N, P)), random.integers(0, 2, N), 2.0**-16)
+
+
+def _released(members: ConfidentialTable, noise: CellNoise, folder: Path) -> NoiseAddedTable:
+    """What the step keeps of the members, which are read in pieces and have random places in the release."""
+    frame = pd.DataFrame({f"f{i}": members.lattice[:, i] / LATTICE_STEPS for i in range(P)})
+    frame["kind"] = np.array(["x", "y"])[members.labels]
+    order = np.random.default_rng(3).permutation(N)
+    staging = Staging(Workspace(folder), "data", "r")
+    staging.folder.mkdir(parents=True)
+    drawn: list[bool] = []
+    kept = perturb.function(
+        source_of(frame.iloc[order].reset_index(drop=True), TABLE, rows=70_000),
+        order,
+        noise,
+        TABLE,
+        SeededBits(1),
+        staging,
+        lambda: drawn.append(staging.noise_added() is None),
+    )
+    assert drawn == [True]
+    return kept.read()
 
 
 def _worst(members: ConfidentialTable, released: NoiseAddedTable, noise: CellNoise) -> float:
@@ -54,9 +88,9 @@ def _worst(members: ConfidentialTable, released: NoiseAddedTable, noise: CellNoi
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_the_noise_on_the_table_is_the_law(name: str) -> None:
+def test_the_noise_on_the_table_is_the_law(name: str, tmp_path: Path) -> None:
     noise, members = _mechanism(name), _members()
-    assert _worst(members, perturb.function(members, noise, LAYOUT, SeededBits(1)), noise) > ALPHA
+    assert _worst(members, _released(members, noise, tmp_path), noise) > ALPHA
 
 
 BROKEN: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -72,7 +106,7 @@ BROKEN: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 @pytest.mark.parametrize("break_it", BROKEN.values(), ids=BROKEN)
 def test_a_broken_border_is_convicted(break_it: Callable[[np.ndarray], np.ndarray]) -> None:
     noise, members = _mechanism("dirac-laplace"), _members()
-    sound = perturb.function(members, noise, LAYOUT, SeededBits(1))
+    sound = noise_on_cells(members, noise, layout_of(TABLE), SeededBits(1))
     lattice = members.lattice + break_it(sound.lattice - members.lattice)
     broken = NoiseAddedTable(lattice, sound.labels, sound.spacing, sound.randomness)
     assert _worst(members, broken, noise) < ALPHA
@@ -86,7 +120,9 @@ def test_labels_go_through_randomised_response() -> None:
     kept = {}
     for name, more in [("public", {}), ("responded", labels)]:
         noise = cell_noise(Privacy.model_validate({**asked, **more}), plain(P), 4)
-        kept[name] = float(np.mean(perturb.function(members, noise, LAYOUT, SeededBits(1)).labels == members.labels))
+        kept[name] = float(
+            np.mean(noise_on_cells(members, noise, layout_of(TABLE), SeededBits(1)).labels == members.labels)
+        )
     assert kept["public"] == 1.0
     # e / (e + 3) of 2e5 labels stay: five standard deviations are 0.006
     assert kept["responded"] == pytest.approx(np.e / (np.e + 3), abs=0.006)

@@ -1,21 +1,31 @@
 """Columns of every type to coordinates and back, and categories as frequent as the noise-added data show."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.spec import Fabrication
 from schemas.table import TableSchema
+from tasks.accounting import Moments
 from tasks.accounting.lattice import LATTICE_STEPS, MISSING
-from tasks.columns.categories import assign, class_shares
+from tasks.columns.categories import ScoreSums, assign
 from tasks.columns.layout import layout_of
 from tasks.columns.values import from_scaled, to_scaled
-from tasks.decode import decode
+from tasks.decode import decode, with_identifiers
 from tasks.encode import encode_features, encode_labels
-from tasks.tables import FabricatedTable, NoiseAddedTable
+from tasks.fabricate import Fabricated
+from tasks.noise_added import piece_of, write_noise_added
+from tasks.pieces import Groups, matrix_column
+from tasks.restore import estimate_marginals
+from tasks.runner import workers_of
+from tasks.stage import released_frame
+from tasks.tables import NoiseAddedTable
 
 LABEL = {"type": "categorical", "categories": ["no", "yes"]}
 COLUMNS: dict[str, dict[str, Any]] = {
@@ -117,16 +127,27 @@ def test_encoding_by_hand() -> None:
     assert encode_labels(_frame(), _table()).tolist() == [1, 0, 0, 1]
 
 
-def _decoded(frame: pd.DataFrame, table: TableSchema) -> pd.DataFrame:
+def _decoded(frame: pd.DataFrame, table: TableSchema, folder: Path) -> pa.Table:
+    """What comes out where fabricated rows are the encoded ones."""
     lattice, labels = encode_features(frame, table), encode_labels(frame, table)
-    noise_added = NoiseAddedTable(lattice, labels, 1 / LATTICE_STEPS, "seeded (not private)")
-    fabricated = FabricatedTable(noise_added.scaled, labels, [1], 0, [0.0])
-    return decode.function(fabricated, noise_added, frame[list(table.public)], table).frame
+    rows = NoiseAddedTable(lattice, labels, 1 / LATTICE_STEPS, "seeded (not private)")
+    piece = piece_of(np.arange(len(frame)), rows, frame[list(table.public)])
+    noise_added = write_noise_added(folder / "noise_added.parquet", iter([piece]), rows.spacing, rows.randomness)
+    smoothed = Fabrication(marginals="smoothed")
+    marginals = estimate_marginals.function(noise_added, Moments.__new__(Moments), smoothed, table)
+    groups = Groups(folder / "fabricated")
+    for part in noise_added.pieces():
+        groups.add(part.append_column("fabricated", matrix_column(rows.scaled)), labels)
+    with workers_of("threads") as workers:
+        released = decode.function(Fabricated(groups, len(frame)), marginals, table, workers, folder)
+    (again,) = released.pieces()
+    return with_identifiers(again, 0, len(frame), table)
 
 
-def test_without_noise_decoding_is_the_inverse_of_encoding() -> None:
+def test_without_noise_decoding_is_the_inverse_of_encoding(tmp_path: Path) -> None:
     frame, table = pd.concat([_frame()] * 200, ignore_index=True), _table()
-    again = _decoded(frame, table)
+    rows = _decoded(frame, table, tmp_path)
+    again = released_frame(rows, table)
     frame["height"], frame["income"] = frame["height"].clip(0, 2.5), frame["income"].clip(0, 1e6)
     for name in table.released:
         assert again[name].isna().tolist() == frame[name].isna().tolist(), name
@@ -139,15 +160,15 @@ def test_without_noise_decoding_is_the_inverse_of_encoding() -> None:
             assert ((again[name] - frame[name]).abs() <= pd.Timedelta(days=1)).all()
         else:
             assert again[name][present].tolist() == frame[name][present].tolist(), name
-    kinds = {name: str(kind) for name, kind in again.dtypes.items()}
-    assert kinds == {
-        "height": "float64", "income": "float64", "age": "Int64", "born": "datetime64[s]", "seen": "datetime64[us]",
-        "left": "datetime64[us, Europe/Vienna]", "grade": "str", "stage": "int64", "town": "str", "code": "int64",
-        "smoker": "bool", "donor": "boolean", "one": "str", "perhaps": "str", "single": "str", "outcome": "str",
+    assert {field.name: str(field.type) for field in rows.schema} == {
+        "height": "double", "income": "double", "age": "int64", "born": "date32[day]", "seen": "timestamp[us]",
+        "left": "timestamp[us, tz=Europe/Vienna]", "grade": "string", "stage": "int64", "town": "string",
+        "code": "int64", "smoker": "bool", "donor": "bool", "one": "string", "perhaps": "string", "single": "string",
+        "outcome": "string",
     }  # fmt: skip
 
 
-def test_public_columns_pass_and_identifiers_are_made_up() -> None:
+def test_public_columns_pass_and_identifiers_are_made_up(tmp_path: Path) -> None:
     columns: dict[str, dict[str, Any]] = {
         "who": {"type": "identifier"},
         "number": {"type": "identifier", "surrogate": "integer"},
@@ -164,7 +185,7 @@ def test_public_columns_pass_and_identifiers_are_made_up() -> None:
         index=[7, 3],
     )
     frame["age"], frame["outcome"] = [40.0, 50.0], ["no", "yes"]
-    again = _decoded(frame, table)
+    again = released_frame(_decoded(frame, table, tmp_path), table)
     assert list(again.columns) == ["who", "number", "ward", "age", "outcome"]
     assert again["who"].tolist() == ["r-000001", "r-000002"] and again["number"].tolist() == [1, 2]
     assert again["ward"].tolist() == ["b", "a"]
@@ -228,12 +249,19 @@ def test_categories_go_to_the_rows_whose_scores_speak_for_them() -> None:
     assert (assign(scores, np.bincount(truth) / 600) == truth).mean() > 0.99
 
 
+def _shares(estimates: np.ndarray, labels: np.ndarray) -> dict[int, np.ndarray]:
+    sums = ScoreSums()
+    for rows in np.array_split(np.arange(len(labels)), 3):
+        sums.add(estimates[rows], labels[rows])
+    return sums.shares()
+
+
 def test_shares_of_a_class_are_kept_where_they_are_clear_and_shrunk_where_they_are_noise() -> None:
     random = np.random.default_rng(3)
     labels = np.repeat([0, 1], 2000)
     truth = np.concatenate([random.choice(3, 2000, p=[0.8, 0.1, 0.1]), random.choice(3, 2000, p=[0.1, 0.1, 0.8])])
-    clear = class_shares(np.eye(3)[truth] + random.normal(0, 0.5, (4000, 3)), labels)
+    clear = _shares(np.eye(3)[truth] + random.normal(0, 0.5, (4000, 3)), labels)
     assert np.abs(clear[0] - [0.8, 0.1, 0.1]).max() < 0.08 and np.abs(clear[1] - [0.1, 0.1, 0.8]).max() < 0.08
-    drowned = class_shares(np.eye(3)[truth] + random.normal(0, 500.0, (4000, 3)), labels)
+    drowned = _shares(np.eye(3)[truth] + random.normal(0, 500.0, (4000, 3)), labels)
     for shares in (*clear.values(), *drowned.values()):
         assert shares.min() >= 0 and shares.sum() == pytest.approx(1)

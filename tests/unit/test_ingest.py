@@ -14,6 +14,7 @@ from schemas.table import TableSchema
 from tasks.columns.cells import LONGEST_TEXT_BYTES
 from tasks.ingest import ingest
 from tasks.tables import SourceTable
+from tests.sources import frame_of
 
 MIB = 2**20
 COLUMNS: dict[str, Any] = {
@@ -52,10 +53,10 @@ def parquet(**changes: Any) -> pa.Table:
 
 def test_what_is_read(tmp_path: Path) -> None:
     source = read(tmp_path, HEADER + '17,free text,p1,Wien,x\n 18 ,"a, ""b""\nc",p2,Graz,y\n,,,,x\n')
-    assert source.frame.columns.tolist() == ["age", "town", "kind"]  # neither dropped columns nor identifiers
-    assert source.frame["age"].tolist()[:2] == [17.0, 18.0] and source.frame["age"].isna().tolist()[2]
-    assert source.frame["town"].tolist()[:2] == ["Wien", "elsewhere"]
-    assert source.frame["kind"].tolist() == ["x", "y", "x"]
+    assert frame_of(source).columns.tolist() == ["age", "town", "kind"]  # neither dropped columns nor identifiers
+    assert frame_of(source)["age"].tolist()[:2] == [17.0, 18.0] and frame_of(source)["age"].isna().tolist()[2]
+    assert frame_of(source)["town"].tolist()[:2] == ["Wien", "elsewhere"]
+    assert frame_of(source)["kind"].tolist() == ["x", "y", "x"]
     assert source.mapped_to_other == {"town": 1}
     assert len(source.sha256) == 64
 
@@ -73,21 +74,21 @@ def test_parquet_gives_what_csv_gives(tmp_path: Path) -> None:
     csv = HEADER + "17,,1,Wien,x\n18,,2,Graz,y\n,,3,,x\n"
     for columns in [table, table.select(["note", "town", "age", "person", "kind"])]:
         source = read(tmp_path, columns)
-        pd.testing.assert_frame_equal(source.frame, read(tmp_path, csv).frame)
+        pd.testing.assert_frame_equal(frame_of(source), frame_of(read(tmp_path, csv)))
         assert source.mapped_to_other == {"town": 1}
 
 
 @pytest.mark.parametrize("rows", [1, 2])
 def test_few_rows_are_read(tmp_path: Path, rows: int) -> None:
-    assert len(read(tmp_path, HEADER + "1,,,Wien,x\n" * rows).frame) == rows
+    assert len(frame_of(read(tmp_path, HEADER + "1,,,Wien,x\n" * rows))) == rows
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\n\n", "\r\n"])
 @pytest.mark.parametrize("start", ["", "\ufeff"])
 def test_ends_of_csv_files(tmp_path: Path, start: str, end: str) -> None:
-    assert read(tmp_path, start + HEADER + "1,,,Wien,x\n2,,,Linz,y" + end).frame["age"].tolist() == [1.0, 2.0]
+    assert frame_of(read(tmp_path, start + HEADER + "1,,,Wien,x\n2,,,Linz,y" + end))["age"].tolist() == [1.0, 2.0]
     lines = (start + HEADER + "1,,,Wien,x\n2,,,Linz,y").replace("\n", "\r\n")
-    assert read(tmp_path, lines + end).frame["kind"].tolist() == ["x", "y"]
+    assert frame_of(read(tmp_path, lines + end))["kind"].tolist() == ["x", "y"]
 
 
 @pytest.mark.parametrize(
@@ -216,8 +217,8 @@ def test_any_column_name_works(tmp_path: Path, kind: str) -> None:
     else:
         frame.to_parquet(path)
     source = ingest(path, table)
-    assert source.frame.columns.tolist() == [*NAMES, "kind"]
-    assert source.frame[NAMES].to_numpy().tolist() == frame[NAMES].to_numpy().tolist()
+    assert frame_of(source).columns.tolist() == [*NAMES, "kind"]
+    assert frame_of(source)[NAMES].to_numpy().tolist() == frame[NAMES].to_numpy().tolist()
 
 
 def test_a_file_that_is_not_there_or_not_parquet(tmp_path: Path) -> None:

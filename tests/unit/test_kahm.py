@@ -111,7 +111,7 @@ def test_training_rows_are_in_range() -> None:
 def test_exact_pole_is_finite() -> None:
     """Coefficients that cancel exactly: the sum of weights is kept at its rounding error."""
     coefficients = np.array([[1.0, 1.0], [2.0, -1.0]])
-    image = hull_module._quotient(np.array([[1.0, 1.0]]), coefficients)
+    image = hull_module._quotient(np.array([[1.0, 1.0]]) @ coefficients, coefficients)
     assert np.isfinite(image).all() and image[0, 0] > 1e15
 
 

@@ -1,4 +1,4 @@
-"""The classifier of one machine per class."""
+"""The classifier of one wide machine per class."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tasks.kahm import KAHMClassifier, KernelAffineHullMachine
+from tasks.kahm import KAHMClassifier, KernelAffineHullMachine, WideKernelAffineHullMachine
 
 Array = NDArray[np.float64]
 
@@ -58,9 +58,9 @@ def test_single_class_is_always_predicted() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_layers": 2}, "n_layers=2: deep machines are not available yet"),
-        ({"n_branches": 3}, "n_branches=3: wide machines are not available yet"),
-        ({"n_components": 0}, "n_components must be"),
+        ({"n_layers": 0}, "n_layers must be an integer of at least 1, got 0"),
+        ({"n_branches": 0}, "n_branches must be an integer of at least 1, got 0"),
+        ({"n_components": 0}, "n_components must be an integer of at least 1, got 0"),
     ],
 )
 def test_value_errors(arguments: dict[str, int], message: str) -> None:
@@ -68,8 +68,18 @@ def test_value_errors(arguments: dict[str, int], message: str) -> None:
         KAHMClassifier(**({"n_components": 2} | arguments)).fit(X, y)
 
 
-def test_one_branch_may_be_said() -> None:
-    assert KAHMClassifier(2, n_layers=1, n_branches=1).fit(X, y).machines_
+def test_one_wide_machine_per_class() -> None:
+    classifier = KAHMClassifier(2, n_layers=2, n_branches=3).fit(X, y)
+    for column, label in enumerate(classifier.classes_):
+        machine = WideKernelAffineHullMachine(2, 2, 3).fit(X[y == label])
+        assert machine.n_branches_ == 3
+        np.testing.assert_array_equal(classifier.distances(X)[:, column], machine.distance(X))
+
+
+def test_large_classes_have_several_branches_by_default() -> None:
+    large = rows(28, 2100, 2)
+    classifier = KAHMClassifier(1).fit(large, np.arange(2100) < 2050)
+    assert [machine.n_branches_ for machine in classifier.machines_] == [1, 3]
 
 
 def test_input_value_errors() -> None:

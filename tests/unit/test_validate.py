@@ -14,6 +14,7 @@ from schemas.table import TableSchema
 from tasks.step import observed_by
 from tasks.tables import SourceTable
 from tasks.validate import run_suite, validate, validate_release
+from tests.sources import source_of
 
 NOT_NULL = "expect_column_values_to_not_be_null"
 BETWEEN = "expect_column_values_to_be_between"
@@ -137,7 +138,7 @@ def test_the_release_has_identifiers_and_other_types() -> None:
         (COLUMNS_MATCH, None), (NOT_NULL, "id"), (NOT_NULL, "n"), (NOT_NULL, "b"), (NOT_NULL, "kind"),
         (BETWEEN, "n"), (IN_SET, "b"), (IN_SET, "kind"), (UNIQUE, "id"),
     ]  # fmt: skip
-    validate_release(frame, table)
+    validate_release([frame], table)
     assert all(check.success for check in run_suite(frame.drop(columns="id"), table))  # as the source has them
     for name, values, fault in [
         ("id", pd.Series(["r-1", "r-1", None], dtype="str"), f"{NOT_NULL} of column `id`; {UNIQUE} of column `id`"),
@@ -145,7 +146,7 @@ def test_the_release_has_identifiers_and_other_types() -> None:
         ("gone", pd.Series([1, 2, 3]), COLUMNS_MATCH),
     ]:
         with pytest.raises(StepFailed, match=fault):
-            validate_release(frame.assign(**{name: values}), table)
+            validate_release([frame.assign(**{name: values})], table)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +212,7 @@ class _Notes:
 
 
 def source(columns: dict[str, pd.Series], mapped: dict[str, int] | None = None) -> SourceTable:
-    return SourceTable(frame=with_kinds(columns), sha256="", mapped_to_other=mapped or {})
+    return source_of(with_kinds(columns), schema({"n": NUMERIC}), mapped, rows=4)  # in pieces
 
 
 def padded(*values: Any, rows: int = 10, fill: Any = 1.0, dtype: str | None = None) -> pd.Series:
@@ -254,7 +255,7 @@ def test_faults_of_the_label() -> None:
     ]:  # fmt: skip
         kinds = frame["kind"].mask(frame.index == 0, value)
         with pytest.raises(ValidationFailed, match=fault) as caught:
-            validate(SourceTable(frame=frame.assign(kind=kinds), sha256=""), table, "source.csv")
+            validate(source_of(frame.assign(kind=kinds), table), table, "source.csv")
         assert "nullable" not in str(caught.value)
 
 
@@ -324,7 +325,7 @@ LABELS: list[tuple[dict[str, Any], list[Any], str, list[str]]] = [
 def test_small_classes(label: dict[str, Any], values: list[Any], dtype: str, faults: list[str]) -> None:
     table = TableSchema.model_validate({"label": "kind", "columns": {"n": NUMERIC, "kind": label}})
     frame = pd.DataFrame({"n": [1.0] * len(values), "kind": pd.Series(values, dtype=dtype)})
-    given = SourceTable(frame=frame, sha256="")
+    given = source_of(frame, table)
     if faults:
         with pytest.raises(ValidationFailed) as caught:
             validate(given, table, "source.csv")

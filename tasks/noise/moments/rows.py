@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +23,7 @@ FloatArray = NDArray[np.float64]
 
 _BLOCK_CELLS = 2**20
 _LEAST_VARIANCE = 0.5  # within a class, of the mean class's
+_LEAST_OF_A_CLASS = 256
 _MATCH_CELLS = 2**22  # larger classes fit their moments well enough without matching
 
 
@@ -54,19 +57,65 @@ def draw_rows(
         n_rows = max(n_rows, marginals.n_rows)
         if len(marginals.marginals) > 1 and len(model.roots) > 1:
             model = _with_own_parts(model, layout)
-    lattice, labels, values = _drawn(model, how, n_rows, random, layout, later=marginals is not None)
+    lattice, labels, values = _drawn(
+        model, how, _whole_sizes(model.shares, n_rows), random, layout, later=marginals is not None
+    )
     _finish_values(lattice, values, labels, layout, marginals)
     return lattice[:n_kept], labels[:n_kept]
 
 
+def draw_pieces(
+    model: MomentsModel,
+    how: Standardization,
+    n_rows: int,
+    bits: BitSource,
+    layout: Layout,
+    marginals: MomentsRelease | None,
+    most: int,
+) -> Iterator[tuple[IntArray, IntArray]]:
+    """Draw `n_rows` rows as `draw_rows` does, some `most` at a time: each piece is a draw of its own.
+
+    Notes
+    -----
+    A class is in so many pieces only that it has at least 256 rows in each, since ranks and sample moments of fewer say
+    little; smaller classes are in one piece, not all in the same.
+    """
+    n_pieces = math.ceil(n_rows / most)
+    if n_pieces == 1:
+        yield draw_rows(model, how, n_rows, bits, layout, marginals)
+        return
+    if marginals is not None and not marginals.marginals.size:
+        marginals = None
+    if marginals is not None and len(marginals.marginals) > 1 and len(model.roots) > 1:
+        model = _with_own_parts(model, layout)
+    parts = np.zeros((n_pieces, len(model.shares)), dtype=np.int64)
+    for label, size in enumerate(_whole_sizes(model.shares, n_rows).tolist()):
+        n_parts = min(n_pieces, max(1, size // _LEAST_OF_A_CLASS))
+        ends = np.arange(n_parts + 1) * size // n_parts
+        parts[(label + np.arange(n_parts)) % n_pieces, label] = np.diff(ends)
+    for sizes in parts:
+        if sizes.any():
+            seed = [int(word) for word in draw_words(bits, 4)]
+            random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
+            lattice, labels, values = _drawn(model, how, sizes, random, layout, later=marginals is not None)
+            _finish_values(lattice, values, labels, layout, marginals)
+            yield lattice, labels
+
+
 def _drawn(
-    model: MomentsModel, how: Standardization, n_rows: int, random: np.random.Generator, layout: Layout, *, later: bool
+    model: MomentsModel,
+    how: Standardization,
+    sizes: IntArray,
+    random: np.random.Generator,
+    layout: Layout,
+    *,
+    later: bool,
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """Rows of the normal laws, rounded, labels, and, if wanted later, the values before they were cut and rounded."""
+    """Rows of the normal laws, so many of each class, rounded; labels; and, if wanted later, the values before that."""
     p = model.means.shape[1]
+    n_rows = int(sizes.sum())
     later = later or any(layout.levels)
     values = np.empty((n_rows if later else 0, layout.values.size))
-    sizes = _whole_sizes(model.shares, n_rows)
     lattice = np.empty((n_rows, p), dtype=np.int64)
     labels = np.empty(n_rows, dtype=np.int64)
     place = random.permutation(n_rows)
