@@ -15,7 +15,7 @@ from schemas.spec import ReleaseSpec
 from tasks.accounting import mechanism_of
 from tasks.decode import decode
 from tasks.encode import choose_members, places_of
-from tasks.evaluate import attack, train, training_sets, utility
+from tasks.evaluate import attack, train, train_kahm, training_sets, utility
 from tasks.fabricate import fabricate, paper_thresholds, settled
 from tasks.files import sha256_file
 from tasks.ingest import ingest
@@ -27,7 +27,7 @@ from tasks.publish import publish as publish_candidate
 from tasks.read_spec import read_spec
 from tasks.reserve import refuse_uncovered, reserve
 from tasks.restore import estimate_marginals
-from tasks.runner import workers_of
+from tasks.runner import usable_cores, workers_of
 from tasks.sample import sample
 from tasks.shard import shard
 from tasks.stage import stage, staged_frames
@@ -140,8 +140,9 @@ def _make_candidate(
         compared = sample(source, places, noise_added, staging.release, spec.table)
         sets = training_sets(compared, spec.table)
         notes: list[str] = []
-        classifiers = train(sets, compared, spec, notes)
-        membership_inference = attack(sets, compared, spec)
+        kahm = train_kahm(sets, compared, spec, min(workers.count, usable_cores()), notes)
+        classifiers = train(sets, compared, kahm, spec, notes)
+        membership_inference = attack(kahm)
         preserved = utility(compared, spec.table)
         write_report(
             staging,

@@ -276,7 +276,7 @@ class ReleaseSpec(Model):
         return self
 
     def outcome_settings(self) -> dict[str, Any]:
-        """The spec as manifests state it: all but the runner, which has no part in the outcome and may name a machine."""
+        """The spec as manifests state it: without the runner, which has no part in the outcome and may name a host."""
         return self.model_dump(mode="json", exclude={"runner"})
 
     @property

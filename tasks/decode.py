@@ -80,11 +80,16 @@ def decode(
     -------
     Released
     """
-    items = ((fabricated.groups.read(group), marginals, table) for group in fabricated.groups.sizes())
+
+    def items() -> Iterator[tuple[pa.Table, Marginals, TableSchema]]:
+        for group in fabricated.groups.sizes():
+            yield fabricated.groups.read(group), marginals, table
+            fabricated.groups.drop(group)
+
     released = Groups(scratch / "released")
     size = piece_rows(len(table.released))
     changed = 0
-    for rows, n_changed in workers.map(_decode_group, items):
+    for rows, n_changed in workers.map(_decode_group, items()):
         released.add(rows, integers_of(rows, _PLACE) // size)
         changed += n_changed
     if table.constraints:

@@ -1,5 +1,6 @@
 """Measure what an attacker and an analyst can do with the release; confidential, for the internal report only."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,12 +22,15 @@ from tasks.columns.layout import layout_of
 from tasks.columns.values import level_codes, to_comparable
 from tasks.encode import encode_features, encode_labels
 from tasks.fabricate import DEFAULT_COMPONENTS
+from tasks.kahm import KAHMClassifier
 from tasks.sample import AuditSample
 from tasks.step import step
 from tasks.tables import FloatArray, IntArray
 
 LARGEST_KAHM_CLASS = 1000
 """Rows of one class that an evaluation's KAHM is trained on at most; its cost is cubic in them."""
+_QUERIES = 4096
+"""Rows whose distances a thread finds at a time."""
 _ORDER_SEED = 20240513
 """Public: in which order rows are taken until a class is full."""
 
@@ -78,8 +82,80 @@ def _rows_before_a_class_is_full(labels: IntArray) -> int:
     return min((int(rows[0]) for rows in overflows if rows.size), default=len(labels))
 
 
-@step("Train classifiers")
-def train(sets: TrainingSets, sample: AuditSample, spec: ReleaseSpec, notes: list[str]) -> ClassifierComparison:
+@dataclass(frozen=True, eq=False)
+class KahmAnswers:
+    """What a KAHM classifier that was trained on one kind of data says of members and control rows.
+
+    Attributes
+    ----------
+    members, controls : ndarray of float64, shape (n_rows,)
+        Distance of each row to the nearest class.
+    predicted : ndarray of int64, shape (n_controls,)
+    rejected, unresolved : int
+        Rows and classes whose nearest image was near a pole, and those among them without another image.
+    """
+
+    members: FloatArray
+    controls: FloatArray
+    predicted: IntArray
+    rejected: int
+    unresolved: int
+
+
+@step("Train KAHM classifiers")
+def train_kahm(
+    sets: TrainingSets, sample: AuditSample, spec: ReleaseSpec, n_threads: int, notes: list[str]
+) -> dict[TrainedOn, KahmAnswers]:
+    """A KAHM classifier on each kind of data, and its distances to members and control rows.
+
+    What a reader of the results must know is appended to `notes`.
+    """
+    members, controls = sets.features["real"], sample.controls.scaled
+    queries = np.concatenate([members, controls])
+    blocks = np.array_split(queries, max(1, len(queries) // _QUERIES))
+    with threadpool_limits(1), ThreadPoolExecutor(n_threads) as pool:  # threads, since these rows stay in this process
+        fits = {
+            kind: pool.submit(_classifier(spec).fit, features, sets.labels[kind])
+            for kind, features in sets.features.items()
+        }
+        classifiers = {kind: fit.result() for kind, fit in fits.items()}
+        asked = {
+            kind: [pool.submit(classifier.distances_and_poles, block) for block in blocks]
+            for kind, classifier in classifiers.items()
+        }
+        answers: dict[TrainedOn, KahmAnswers] = {}
+        for kind, parts in asked.items():
+            distances = np.concatenate([part.result()[0] for part in parts])
+            nearest = distances.min(axis=1)
+            answers[kind] = KahmAnswers(
+                nearest[: len(members)],
+                nearest[len(members) :],
+                classifiers[kind].classes_[distances[len(members) :].argmin(axis=1)],
+                sum(int(part.result()[1].rejected.sum()) for part in parts),
+                sum(int(part.result()[1].unresolved.sum()) for part in parts),
+            )
+    for kind, own in answers.items():
+        if own.rejected:
+            notes.append(
+                f"the kahm classifier trained on {kind} data met a pole at {own.rejected} of "
+                f"{len(queries) * len(classifiers[kind].classes_)} pairs of row and class and took the nearest other "
+                f"image; {own.unresolved} of them had none, and their distance is one to a mean"
+            )
+    return answers
+
+
+def _classifier(spec: ReleaseSpec) -> KAHMClassifier:
+    return KAHMClassifier(spec.fabrication.components or DEFAULT_COMPONENTS, spec.fabrication.layers)
+
+
+@step("Train other classifiers")
+def train(
+    sets: TrainingSets,
+    sample: AuditSample,
+    kahm: dict[TrainedOn, KahmAnswers],
+    spec: ReleaseSpec,
+    notes: list[str],
+) -> ClassifierComparison:
     """Train each classifier on each kind of data and test it on the real control rows.
 
     What a reader of the results must know is appended to `notes`.
@@ -92,31 +168,20 @@ def train(sets: TrainingSets, sample: AuditSample, spec: ReleaseSpec, notes: lis
             sample.controls.scaled,
             sample.controls.labels,
             spec.evaluation.classifiers,
-            n_components=spec.fabrication.components or DEFAULT_COMPONENTS,
+            kahm={kind: own.predicted for kind, own in kahm.items()},
             notes=notes,
         )
 
 
 @step("Attack")
-def attack(sets: TrainingSets, sample: AuditSample, spec: ReleaseSpec) -> MembershipInference:
+def attack(kahm: dict[TrainedOn, KahmAnswers]) -> MembershipInference:
     """The seed paper's membership inference against a KAHM classifier trained on each kind of data."""
     from tasks.audit import membership_attack
-    from tasks.kahm import KAHMClassifier
 
-    members, controls = sets.features["real"], sample.controls.scaled
-    n_components = spec.fabrication.components or DEFAULT_COMPONENTS
-    attacks = []
     with threadpool_limits(1):
-        for kind, features in sets.features.items():
-            classifier = KAHMClassifier(n_components).fit(features, sets.labels[kind])
-            attacks.append(
-                membership_attack(
-                    classifier.distances(members).min(axis=1),
-                    classifier.distances(controls).min(axis=1),
-                    kind,
-                )
-            )
-    return MembershipInference(members=len(members), controls=len(controls), attacks=attacks)
+        attacks = [membership_attack(own.members, own.controls, kind) for kind, own in kahm.items()]
+    one = next(iter(kahm.values()))
+    return MembershipInference(members=len(one.members), controls=len(one.controls), attacks=attacks)
 
 
 @step("Measure utility")

@@ -125,6 +125,7 @@ def fabricate(
         first_errors.append(float(result.errors[0]))
         unsettled += not settled
         advanced(TITLE, len(steps), sharded.n_shards)
+    sharded.shards.drop()
     return Fabricated(groups, sharded.n_rows, steps, unsettled, first_errors)
 
 

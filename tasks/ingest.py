@@ -264,8 +264,9 @@ def _read_parquet(path: Path, declared: TableSchema, n_rows: int) -> Iterator[pa
         with pa.parquet.ParquetFile(path) as file:
             _check_columns(path, file.schema_arrow.names, declared)
             _check_sizes(path, file, declared)
-            for batch in file.iter_batches(n_rows, columns=declared.read):
-                yield pa.Table.from_batches([batch]).select(declared.read)
+            for group in range(file.num_row_groups):  # one by one: a reader of several keeps what it has read
+                for batch in file.iter_batches(n_rows, row_groups=[group], columns=declared.read):
+                    yield pa.Table.from_batches([batch]).select(declared.read)
     except (pa.ArrowException, OSError):
         raise ValidationFailed(f"{path.name}: cannot be read as Parquet; is the file whole?") from None
 

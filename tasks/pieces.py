@@ -75,6 +75,10 @@ class Sequence:
                     writer.close()
         return number
 
+    def drop(self) -> None:
+        """Remove the pieces from disk."""
+        self._path.unlink()
+
     def __iter__(self) -> Iterator[pa.Table]:
         with self._path.open("rb") as file, pa.ipc.open_stream(file) as reader:
             for batch in reader:

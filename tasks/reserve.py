@@ -1,16 +1,23 @@
 """Charge the budget before noise is drawn, and refuse what must not be drawn."""
 
+import shutil
+from pathlib import Path
+
 from schemas.errors import BudgetRefused, IntegrityFailed, RequestRefused
 from schemas.ledger import LedgerEntry
 from schemas.manifest import Manifest
 from schemas.spec import ReleaseSpec
 from tasks.accounting import Mechanism
+from tasks.columns.layout import layout_of
 from tasks.ledger import Ledger
 from tasks.plan import REFUSE_UNPERTURBED_CELLS
 from tasks.publish import check_charged
 from tasks.staging import Staging
 from tasks.step import step
 from tasks.workspace import Workspace
+
+_BYTES_A_CELL = 32
+"""Of disk space at most, for noise-added and fabricated rows in their order and by shard and class."""
 
 
 def refuse_uncovered(spec: ReleaseSpec) -> None:
@@ -51,13 +58,14 @@ def reserve(
     Raises
     ------
     RequestRefused
-        More than one cell is expected to get no noise and the spec does not accept that.
+        More than one cell is expected to get no noise and the spec does not accept that, or the disk is too full.
     BudgetRefused
         The budget does not allow it.
     IntegrityFailed
         The ledger is broken, or lacks the charge of a release that lies published here.
     """
     mechanism.record(rows)  # refuses what cannot be built for so many rows
+    _require_space(staging.folder, rows, layout_of(spec.table).width)
     expected = rows * mechanism.unperturbed_per_row
     if expected > REFUSE_UNPERTURBED_CELLS and not spec.privacy.allow_unperturbed_cells:
         raise RequestRefused(
@@ -76,6 +84,16 @@ def reserve(
         raise BudgetRefused(
             f"{refusal} (a record costs about {ratio:.3g} times the spec's privacy.epsilon, which is about a cell)"
         ) from None
+
+
+def _require_space(folder: Path, rows: int, width: int) -> None:
+    """Refuse a release that will not find the disk space for its rows on their way."""
+    needed, free = rows * (width + 8) * _BYTES_A_CELL, shutil.disk_usage(folder).free
+    if needed > free:
+        raise RequestRefused(
+            f"{folder}: has {free / 2**30:.3g} GiB of free space, the release needs about {needed / 2**30:.3g} GiB "
+            "while it is made; make room, or set FABRICA_HOME elsewhere. Nothing was spent"
+        )
 
 
 def require_published_charged(workspace: Workspace, ledger: Ledger, dataset: str) -> None:

@@ -185,8 +185,9 @@ def staged_frames(folder: Path, table: TableSchema) -> Iterator[pd.DataFrame]:
     """The rows of a release folder as its files hold them, piece by piece."""
     for path in sorted((folder / "data").glob("*.parquet")):
         with pa.parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(piece_rows(len(table.released))):
-                yield released_frame(pa.Table.from_batches([batch]), table)
+            for group in range(file.num_row_groups):
+                for batch in file.iter_batches(piece_rows(len(table.released)), row_groups=[group]):
+                    yield released_frame(pa.Table.from_batches([batch]), table)
 
 
 def released_frame(rows: pa.Table, table: TableSchema) -> pd.DataFrame:

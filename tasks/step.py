@@ -19,6 +19,7 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 from schemas.audit import StepTime
 from schemas.errors import FabricaError, StepFailed
+from tasks.memory import give_back
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -96,6 +97,7 @@ class Step(Generic[P, R]):
                 f"step `{self.title}` failed with {type(error).__name__}; its text is held back because it may quote "
                 "data. Run again with --debug to see where"
             ) from None
+        give_back()
         seconds = time.perf_counter() - start
         observer.finished(self.title, seconds)
         times = _times.get()

@@ -37,6 +37,7 @@ from schemas.columns import (
 from schemas.errors import StepFailed, ValidationFailed
 from schemas.table import TableSchema
 from tasks.ingest import few
+from tasks.memory import give_back
 from tasks.step import noted, step
 from tasks.tables import SourceTable
 
@@ -86,6 +87,7 @@ def validate(
     for frame in source.pieces():
         checks = added(checks, run_suite(frame, table))
         violated = [sum(counts) for counts in zip(violated, violations(frame, table), strict=True)]
+        give_back()
     clipped: dict[str, int] = {}
     faults: list[str] = []
     for check in checks:
@@ -157,6 +159,7 @@ def validate_release(frames: Iterable[pd.DataFrame], table: TableSchema) -> None
                 if name in last and not smallest > last[name]:
                     faults.append(f"{_UNIQUE} of column `{name}`")
                 last[name] = largest
+        give_back()
     faults = [
         f"{check.expectation}{'' if check.column is None else f' of column `{check.column}`'}"
         for check in checks
@@ -316,8 +319,10 @@ class _Suite:
         # this one sets its own level, and would tell of a temporary folder at each run
         logging.getLogger("great_expectations.data_context.types.base").setLevel(logging.WARNING)
         self._gx = gx
-        self._context = gx.get_context(mode="ephemeral")
-        self._context.variables.progress_bars = {"globally": False, "metric_calculations": False}
+        context = gx.get_context(mode="ephemeral")
+        context.variables.progress_bars = {"globally": False, "metric_calculations": False}
+        self._source = context.data_sources.add_pandas("rows")
+        self._batches = self._source.add_dataframe_asset("rows").add_batch_definition_whole_dataframe("rows")
 
     @cached_property
     def _expectations(self) -> Any:
@@ -364,9 +369,11 @@ class _Suite:
                 return [ask.ExpectColumnValuesToBeUnique(column="values")]
 
     def _outcomes(self, frame: pd.DataFrame, expectations: list[Any]) -> list[Any]:
-        batch = self._context.data_sources.pandas_default.read_dataframe(frame)
+        batch = self._batches.get_batch(batch_parameters={"dataframe": frame})
         suite = self._gx.ExpectationSuite(name="declared-table", expectations=expectations)
         outcomes = list(batch.validate(suite, result_format=_RESULT_FORMAT).results)
+        for name in list(frame):  # Great Expectations holds on to the frame, in a circle
+            del frame[name]
         if len(outcomes) != len(expectations):
             raise RuntimeError("an expectation was not evaluated")
         for outcome in outcomes:

@@ -16,7 +16,7 @@ from tasks.kahm.wide import WideKernelAffineHullMachine
 
 
 class PoleCounts(NamedTuple):
-    """Queries near a pole, by class in the order of ``classes_``; see :meth:`KAHMClassifier.count_near_poles`.
+    """Queries near a pole, by class in the order of ``classes_``; see :meth:`KAHMClassifier.distances_and_poles`.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class KAHMClassifier(ClassifierMixin, BaseEstimator):
 
     *Poles.* Near a pole of a machine the image passes through everything, so the distance says nothing. Such
     branches and layers are passed over; a class without any other gets the distance to the nearest mean of its
-    branches. :meth:`count_near_poles` tells how often.
+    branches. :meth:`distances_and_poles` tells how often.
 
     Queries are worked on in blocks: beside arrays of one number a query (and class), memory does not grow with
     their number.
@@ -126,11 +126,34 @@ class KAHMClassifier(ClassifierMixin, BaseEstimator):
         ValueError
             If a value is NaN, infinite or above 1e100 in magnitude, or the number of columns differs.
         """
+        return self.distances_and_poles(X)[0]
+
+    def distances_and_poles(self, X: ArrayLike) -> tuple[NDArray[np.float64], PoleCounts]:
+        """Distances, and how many queries met a pole in the machine of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        distances : ndarray of shape (n_samples, n_classes)
+            As :meth:`distances`.
+        counts : PoleCounts
+
+        Raises
+        ------
+        ValueError
+            As :meth:`distances`.
+        """
         rows = self._queries(X)
         distances = np.empty((len(rows), len(self.machines_)))
+        counts = np.empty((2, len(self.machines_)), np.intp)
         for column, machine in enumerate(self.machines_):
-            distances[:, column] = machine.distance(rows)
-        return distances
+            found = nearest(machine._branches, rows)
+            distances[:, column] = found.distances
+            counts[:, column] = np.count_nonzero(found.rejected), np.count_nonzero(found.near_pole)
+        return distances, PoleCounts(*counts)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Class with the smallest distance, the first one on ties (equation 66).
@@ -174,33 +197,6 @@ class KAHMClassifier(ClassifierMixin, BaseEstimator):
         squares = (distances / np.where(largest > 0.0, largest, 1.0)) ** 2
         total = squares.sum(axis=1, keepdims=True)
         return np.exp(-squares / np.where(total > 0.0, total, 1.0))
-
-    def count_near_poles(self, X: ArrayLike) -> PoleCounts:
-        """How many queries met a pole in the machine of each class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        PoleCounts
-
-        Raises
-        ------
-        ValueError
-            As :meth:`distances`.
-
-        Notes
-        -----
-        Costs as much as :meth:`distances`.
-        """
-        rows = self._queries(X)
-        counts = np.empty((2, len(self.machines_)), np.intp)
-        for column, machine in enumerate(self.machines_):
-            found = nearest(machine._branches, rows)
-            counts[:, column] = np.count_nonzero(found.rejected), np.count_nonzero(found.near_pole)
-        return PoleCounts(*counts)
 
     def membership_inference_score(self, X_members: ArrayLike, X_controls: ArrayLike, **kwargs: Any) -> Any:
         """Membership-inference score of this classifier, equation (73), on ``r = min_c Gamma_c``.

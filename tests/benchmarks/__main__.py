@@ -5,7 +5,9 @@ import sys
 
 BENCHMARKS = [
     "bench_release",
+    "bench_scale",
     "bench_kahm",
+    "bench_kahm_prediction",
     "bench_noise",
     "bench_noise_limit",
     "bench_accounting",

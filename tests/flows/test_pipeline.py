@@ -4,6 +4,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -122,6 +123,16 @@ def test_a_release_is_not_taken_up_with_another_spec_or_source(
         pipeline.propose(spec, "a")
     write_project(tmp_path / "p")
     assert isinstance(pipeline.propose(spec, "a"), Candidate)
+
+
+def test_a_full_disk_is_told_before_anything_is_spent(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = write_project(tmp_path / "p")
+    monkeypatch.setattr("tasks.reserve.shutil.disk_usage", lambda _: SimpleNamespace(free=10_000))
+    with pytest.raises(RequestRefused, match=r"free space.*needs about .* GiB.*Nothing was spent"):
+        pipeline.propose(spec, "a")
+    assert _kinds(home) == [] and not _staging(home, "a").folder.exists()
 
 
 def test_seeded_noise_is_branded_and_never_published(home: Path, tmp_path: Path) -> None:

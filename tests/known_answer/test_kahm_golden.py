@@ -249,7 +249,7 @@ def test_classifier(golden: Golden) -> None:
     golden.check("match_score", classifier.matching_scores(X[test]))
     np.testing.assert_array_equal(classifier.predict(X[test]), golden["predicted"])
     assert classifier.score(X[test], labels[test]) == pytest.approx(float(golden["accuracy"]))
-    assert not np.any(classifier.count_near_poles(X))
+    assert not np.any(classifier.distances_and_poles(X)[1])
 
 
 @pytest.mark.parametrize("golden", _cases(["kahm_small"]), indirect=True)

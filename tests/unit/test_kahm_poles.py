@@ -47,7 +47,7 @@ def test_classifier_passes_over_it() -> None:
     mean = classifier.machines_[0].transform(NEAR_POLE)
     np.testing.assert_allclose(mean, [POLE_ROWS.mean(axis=0)])
     assert classifier.distances(NEAR_POLE)[0, 0] == pytest.approx(np.linalg.norm(NEAR_POLE - mean))
-    counts = classifier.count_near_poles(np.vstack([X, NEAR_POLE]))
+    counts = classifier.distances_and_poles(np.vstack([X, NEAR_POLE]))[1]
     np.testing.assert_array_equal(counts.rejected, [1, 0])
     np.testing.assert_array_equal(counts.unresolved, [1, 0])
 
@@ -56,7 +56,7 @@ def test_classifier_passes_over_it() -> None:
 def test_without_the_guard_the_answer_is_wrong() -> None:
     classifier = KAHMClassifier(2).fit(X, y)
     assert classifier.predict(NEAR_POLE) == ["left"]
-    assert not np.any(classifier.count_near_poles(NEAR_POLE))
+    assert not np.any(classifier.distances_and_poles(NEAR_POLE)[1])
 
 
 def test_well_conditioned_branch_is_taken() -> None:
@@ -69,7 +69,7 @@ def test_well_conditioned_branch_is_taken() -> None:
     assert machine.conditioning(NEAR_POLE) == pytest.approx(other.conditioning(NEAR_POLE))
     classifier = KAHMClassifier(2, n_branches=2).fit(rows, np.zeros(15))
     assert len(set(zip(classifier.machines_[0].assignments_, assignments, strict=True))) == 2  # k-means agrees
-    np.testing.assert_array_equal(classifier.count_near_poles(NEAR_POLE), [[1], [0]])
+    np.testing.assert_array_equal(classifier.distances_and_poles(NEAR_POLE)[1], [[1], [0]])
     np.testing.assert_allclose(classifier.distances(NEAR_POLE)[0], other.distance(NEAR_POLE), rtol=1e-12)
 
 
