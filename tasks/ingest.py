@@ -83,17 +83,26 @@ def ingest(path: Path, table: TableSchema) -> SourceTable:
         lines = [f"{path.name}: column {_quoted(name)}: {_rows(count)} {what}" for (name, what), count in in_order]
         raise ValidationFailed("\n".join([*few(lines), "correct the source, or the column's declaration in the spec"]))
 
+    def require_unchanged() -> None:
+        if not _is_file(path) or _version(path) != version:
+            raise ValidationFailed(
+                f"{path.name}: was changed while the release was made; start a new release"
+            ) from None
+
     def pieces() -> Iterator[pd.DataFrame]:
         if first is not None:
             yield first
             return
-        for arrow in _pieces(path, table):
-            yield _declared(arrow, table)[0]
-        if _version(path) != version:
-            raise ValidationFailed(f"{path.name}: was changed while the release was made; start a new release")
+        require_unchanged()
+        try:
+            for arrow in _pieces(path, table):
+                yield _declared(arrow, table)[0]
+        except ValidationFailed:  # of a file that was good
+            require_unchanged()
+            raise
+        require_unchanged()
 
-    if _version(path) != version:
-        raise ValidationFailed(f"{path.name}: was changed while it was read; start again")
+    require_unchanged()
     codes = np.concatenate(labels)
     return SourceTable(pieces, len(codes), sha256, codes, dict(mapped))
 
@@ -245,10 +254,11 @@ class _Ended(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """The next bytes, of the file as long as there are any."""
-        if block := self._file.read(size):
+        block = self._file.read(size)
+        if len(block) == size:  # a short block would be taken for one that ends with a row
             return block
-        cut = len(self._rest) if size < 0 else size
-        block, self._rest = self._rest[:cut], self._rest[cut:]
+        cut = len(self._rest) if size < 0 else size - len(block)
+        block, self._rest = block + self._rest[:cut], self._rest[cut:]
         return block
 
     def close(self) -> None:

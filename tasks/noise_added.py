@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 
 from schemas.table import TableSchema
-from tasks.files import sync_folder
+from tasks.files import sha256_file, sync_folder, write_whole
 from tasks.pieces import integers_of, matrix_column, matrix_of
 from tasks.tables import IntArray, NoiseAddedTable
 
@@ -50,15 +49,15 @@ class NoiseAdded:
         ValueError, OSError, KeyError
             The file is not whole or not of this kind.
         """
-        with pa.parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        if _digest_path(path).read_text() != sha256_file(path):
+            raise ValueError("the file is not the one that was written")
+        with pa.parquet.ParquetFile(path) as file:
             about = file.schema_arrow.metadata
-            for group in range(file.num_row_groups):  # a damaged page is found now, not in a later step
-                file.read_row_group(group)
             return cls(path, file.metadata.num_rows, float(about[b"spacing"]), about[b"randomness"].decode())
 
     def pieces(self) -> Iterator[pa.Table]:
         """The rows as they were written, piece by piece."""
-        with pa.parquet.ParquetFile(self.path, page_checksum_verification=True) as file:
+        with pa.parquet.ParquetFile(self.path) as file:
             for group in range(file.num_row_groups):
                 yield file.read_row_group(group)
 
@@ -71,7 +70,7 @@ class NoiseAdded:
 
 
 def write_noise_added(path: Path, pieces: Iterator[pa.Table], spacing: float, randomness: str) -> NoiseAdded:
-    """Write a file that is whole or absent."""
+    """Write a file that is whole or absent, with its digest beside it."""
     beside = path.with_name(f".{path.name}.part")
     writer: pa.parquet.ParquetWriter | None = None
     n_rows = 0
@@ -81,9 +80,7 @@ def write_noise_added(path: Path, pieces: Iterator[pa.Table], spacing: float, ra
                 if writer is None:
                     about = {"spacing": repr(spacing), "randomness": randomness}
                     schema = piece.schema.with_metadata(about)
-                    writer = pa.parquet.ParquetWriter(
-                        file, schema, compression="none", use_dictionary=False, write_page_checksum=True
-                    )
+                    writer = pa.parquet.ParquetWriter(file, schema, compression="none", use_dictionary=False)
                 writer.write_table(piece.replace_schema_metadata(about), row_group_size=len(piece))
                 n_rows += len(piece)
         finally:
@@ -91,9 +88,14 @@ def write_noise_added(path: Path, pieces: Iterator[pa.Table], spacing: float, ra
                 writer.close()
         file.flush()
         os.fsync(file.fileno())
+    write_whole(_digest_path(path), sha256_file(beside).encode())
     beside.replace(path)
     sync_folder(path.parent)
     return NoiseAdded(path, n_rows, spacing, randomness)
+
+
+def _digest_path(path: Path) -> Path:
+    return path.with_suffix(".sha256")
 
 
 def piece_of(places: IntArray, released: NoiseAddedTable, public: pd.DataFrame) -> pa.Table:
@@ -123,8 +125,3 @@ def public_of(piece: pa.Table, table: TableSchema) -> pd.DataFrame:
     nullable = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
     frame: pd.DataFrame = shown.to_pandas(types_mapper=nullable.get)
     return frame
-
-
-def rows_in_order(places: IntArray, piece: pa.Table) -> pa.Table:
-    """Rows in the order of their places."""
-    return piece.take(pa.array(np.argsort(places, kind="stable")))

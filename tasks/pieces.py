@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tasks.tables import FloatArray, IntArray
+from tasks.tables import IntArray
 
 PIECE_ROWS = 2**16
 _PIECE_CELLS = 2**22
@@ -46,11 +46,6 @@ def matrix_of(piece: pa.Table, name: str) -> npt.NDArray[Any]:
     if isinstance(column, pa.ChunkedArray):  # of no chunk
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     return np.asarray(column.flatten().to_numpy(zero_copy_only=False)).reshape(len(column), column.type.list_size)
-
-
-def replaced(piece: pa.Table, name: str, values: IntArray | FloatArray) -> pa.Table:
-    """The piece with another matrix in a column's place."""
-    return piece.set_column(piece.column_names.index(name), name, matrix_column(values))
 
 
 class Sequence:

@@ -10,13 +10,11 @@ memory together: :func:`branch_centres` and :func:`nearest_centre` are for those
 from __future__ import annotations
 
 import math
-import warnings
 from numbers import Integral
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 from threadpoolctl import threadpool_limits
 
@@ -91,7 +89,7 @@ def branch_centres(sample: NDArray[np.float64]) -> NDArray[np.float64]:
     ndarray of shape (MOST_BRANCHES, p), or fewer rows where fewer are distinct
     """
     with threadpool_limits(limits=1):
-        return np.asarray(_fitted(sample, min(MOST_BRANCHES, len(sample))).cluster_centers_)
+        return np.asarray(k_means(sample, MOST_BRANCHES).cluster_centers_)
 
 
 def nearest_centre(rows: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -110,7 +108,7 @@ def _shards(rows: NDArray[np.float64], max_rows: int) -> list[Members]:
         if n_clusters == 1:
             shards.append(members)
         elif n_clusters <= MOST_BRANCHES:
-            labels = _fitted(rows[members], n_clusters).labels_
+            labels = k_means(rows[members], n_clusters).labels_
             shards += _halved(rows, _parts(members, labels), 2 * max_rows)
         else:
             branches = _parts(members, nearest_centre(rows[members], branch_centres(rows[_sample(members)])))
@@ -123,11 +121,10 @@ def _sample(members: Members) -> Members:
     return members[np.linspace(0, len(members) - 1, min(SAMPLE_ROWS, len(members))).astype(np.intp)]
 
 
-def _fitted(rows: NDArray[np.float64], n_clusters: int) -> KMeans:
-    with warnings.catch_warnings():
-        # Fewer distinct rows than clusters: the answer has empty clusters, which the callers expect.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return KMeans(n_clusters, n_init=1, random_state=SHARDING_SEED).fit(rows)
+def k_means(rows: NDArray[np.float64], n_clusters: int) -> KMeans:
+    """k-means with the public seed, into fewer clusters where fewer rows are distinct."""
+    n_distinct = len(np.unique(rows, axis=0))
+    return KMeans(min(n_clusters, n_distinct), n_init=1, random_state=SHARDING_SEED).fit(rows)
 
 
 def _parts(members: Members, labels: NDArray[np.integer]) -> list[Members]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
@@ -16,7 +13,7 @@ from tasks.kahm.branched import BranchedMachine
 from tasks.kahm.checks import SMALLEST_MAGNITUDE, check_magnitude, check_positive_integer
 from tasks.kahm.layers import Layers, fit_layers
 from tasks.kahm.nearest import nearest
-from tasks.kahm.sharding import SHARDING_SEED, shard_rows
+from tasks.kahm.sharding import k_means, shard_rows
 
 #: Rows of a branch that ``n_branches=None`` aims at.
 ROWS_PER_BRANCH = 1000
@@ -159,9 +156,6 @@ def _check_assignments(assignments: ArrayLike, n_rows: int) -> NDArray[np.intege
 
 
 def _cluster(rows: NDArray[np.float64], n_branches: int) -> NDArray[np.integer]:
-    """k-means clusters; some stay empty where rows coincide."""
-    clusters = KMeans(min(n_branches, len(rows)), n_init=1, random_state=SHARDING_SEED)
-    with threadpool_limits(limits=1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        labels: NDArray[np.integer] = clusters.fit(rows).labels_
+    with threadpool_limits(limits=1):
+        labels: NDArray[np.integer] = k_means(rows, n_branches).labels_
     return labels

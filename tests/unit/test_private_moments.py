@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tasks.noise.moments.blocks import layout_of, level_points
 from tasks.noise.moments.categories import calibrated_root, categories, highest, to_blocks
 from tasks.noise.moments.estimate import simplex
 from tasks.noise.moments.marginals import haar, histograms, shrunk, to_marginals
+from tasks.noise.moments.rows import draw_pieces
 from tasks.noise.moments.shrinkage import block_factors
 from tasks.noise.moments.sums import first_sums, second_sums, standardize
 from tasks.noise.private_moments import LATTICE_STEPS, Block, PrivateMoments
@@ -639,3 +641,124 @@ def test_releases_without_histograms_are_read_and_levels_kept() -> None:
     release = MomentsRelease.from_dict(older)
     assert release.to_dict() == plain
     assert keeps_its_blocks(mechanism.draw(release, 40, SeededBits(2))[0], blocks)
+
+
+# pieces
+
+KINDS_WITH_LEVELS = (*ALL_KINDS, Block("value", 1, 9))
+WIDTH = sum(block.width for block in KINDS_WITH_LEVELS)
+
+
+def cut(lattice: IntArray, labels: IntArray, ends: list[int]) -> Callable[[], Iterator[tuple[IntArray, IntArray]]]:
+    """Rows in pieces that end there; may be read more than once."""
+    return lambda: zip(np.split(lattice, ends), np.split(labels, ends), strict=True)
+
+
+@pytest.mark.parametrize("n_rows", [60, 1200, 40_000])
+def test_a_release_of_pieces_is_that_of_the_whole(n_rows: int) -> None:
+    """Without a third release, with one of all rows, and with one by class."""
+    lattice, labels = mixed_table(KINDS_WITH_LEVELS, n_rows, 3, np.random.default_rng(0))
+    mechanism = PrivateMoments(4.0, 1e-5, WIDTH, 3, n_rows, KINDS_WITH_LEVELS)
+    expected = mechanism.release(lattice, labels, SeededBits(1)).to_dict()
+    for ends in ([], [1], list(range(7, n_rows, max(7, n_rows // 9))), [n_rows // 2, n_rows - 1]):
+        found = mechanism.release_from(cut(lattice, labels, ends), SeededBits(1)).to_dict()
+        assert json.dumps(found) == json.dumps(expected)
+    in_classes = np.argsort(labels, kind="stable")  # pieces of one class each
+    sorted_ends = np.cumsum(np.bincount(labels))[:-1].tolist()
+    found = mechanism.release_from(cut(lattice[in_classes], labels[in_classes], sorted_ends), SeededBits(1)).to_dict()
+    assert json.dumps(found) == json.dumps(expected)
+
+
+def test_pieces_are_checked_as_the_whole_is() -> None:
+    lattice, labels = mixed_table(KINDS_WITH_LEVELS, 60, 2, np.random.default_rng(0))
+    mechanism = PrivateMoments(1.0, 1e-5, WIDTH, 2, 60, KINDS_WITH_LEVELS)
+    for size in (59, 1):
+        with pytest.raises(ValueError, match=f"lattice must have 60 rows, got {size}"):
+            mechanism.release_from(cut(lattice[:size], labels[:size], []), SeededBits(1))
+    with pytest.raises(ValueError, match="lattice must have 60 rows, got 61"):
+        more = cut(np.vstack([lattice, lattice[:1]]), np.append(labels, labels[0]), [60])
+        mechanism.release_from(more, SeededBits(1))
+    late = labels.copy()
+    late[-1] = 2
+    with pytest.raises(ValueError, match=r"labels must lie in \[0, 1\]"):
+        mechanism.release_from(cut(lattice, late, [30]), SeededBits(1))
+    broken = lattice.copy()
+    broken[-1, :4] = LATTICE_STEPS
+    with pytest.raises(ValueError, match="break the rule of blocks"):
+        mechanism.release_from(cut(broken, labels, [30]), SeededBits(1))
+
+
+@pytest.mark.parametrize("most", [100, 1000, 4999, 5000, 10**6])
+def test_drawn_pieces_have_together_what_one_draw_has_of_each_class(most: int) -> None:
+    n_rows, shares = 5000, [0.7, 0.25, 0.04, 0.01]
+    random = np.random.default_rng(3)
+    lattice, _ = mixed_table(KINDS_WITH_LEVELS, n_rows, 1, random)
+    labels = random.permutation(np.repeat(np.arange(4), (np.array(shares) * n_rows).astype(int)))
+    mechanism = PrivateMoments(8.0, 1e-5, WIDTH, 4, n_rows, KINDS_WITH_LEVELS)
+    release = mechanism.release(lattice, labels, SeededBits(1))
+    _, whole = mechanism.draw(release, n_rows, SeededBits(2))
+    pieces = list(mechanism.draw_pieces(release, most, SeededBits(2)))
+    counts = np.array([np.bincount(own, minlength=4) for _, own in pieces])
+    assert counts.sum(axis=0).tolist() == np.bincount(whole, minlength=4).tolist()
+    assert all(keeps_its_blocks(rows, KINDS_WITH_LEVELS) and len(rows) == len(own) for rows, own in pieces)
+    assert len(pieces) <= math.ceil(n_rows / most)
+    for own in counts.T:
+        assert np.count_nonzero(own) == min(math.ceil(n_rows / most), max(1, own.sum() // 256))
+        assert np.ptp(own[own > 0]) <= 1, "the pieces of a class are of even size"
+    again = list(mechanism.draw_pieces(release, most, SeededBits(2)))
+    assert all(np.array_equal(one[0], other[0]) for one, other in zip(pieces, again, strict=True))
+    if most >= n_rows:
+        assert np.array_equal(pieces[0][0], mechanism.draw(release, n_rows, SeededBits(2))[0])
+
+
+def test_small_classes_are_not_all_in_the_same_piece() -> None:
+    """Forty classes of 100 rows, in pieces of 1,000: none has much more than its part, none is empty."""
+    lattice, _ = table(4000, 3, 1)
+    labels = np.repeat(np.arange(40), 100)
+    mechanism = PrivateMoments(8.0, 1e-5, 3, 40, 4000)
+    release = mechanism.release(lattice, labels, SeededBits(1))
+    sizes = [len(own) for _, own in mechanism.draw_pieces(release, 1000, SeededBits(2))]
+    assert sum(sizes) == 4000 and len(sizes) == 4 and max(sizes) < 1500 and min(sizes) > 500
+
+
+@pytest.mark.parametrize("third", [False, True])
+def test_moments_of_all_pieces_agree_with_the_model(third: bool) -> None:
+    """Pieces are drawn with the model's sample moments, so these are met but for clipping and rounding.
+
+    20,000 rows of normal classes at their own places, far from the ends. Where values are moved to histograms, those
+    decide, and pieces agree with one draw: means to 0.005 of the range, covariances to a tenth of a variance.
+    """
+    n_rows = 20_000
+    lattice, labels = table(n_rows, 5, 2)
+    mechanism = PrivateMoments(8.0, 1e-5, 5, 2, n_rows)
+    release = mechanism.release(lattice, labels, SeededBits(1))
+    assert mechanism.marginals.share > 0
+    model = fit_model(release, mechanism.layout)
+    marginals = release if third else None
+    pieces = list(draw_pieces(model, release.standardization, n_rows, SeededBits(2), mechanism.layout, marginals, 2000))
+    assert len(pieces) == 10
+    rows, drawn = (np.concatenate(own) for own in zip(*pieces, strict=True))
+    whole, whole_labels = mechanism.draw(release, n_rows, SeededBits(3))
+    scale, centre = release.standardization.scale, release.standardization.centre + LATTICE_STEPS // 2
+    for label in (0, 1):
+        mine = rows[drawn == label]
+        if third:
+            theirs = whole[whole_labels == label]
+            means, covariance = theirs.mean(axis=0), np.cov(theirs.T)
+        else:
+            root = model.roots[label if len(model.roots) > 1 else 0]
+            means = centre + model.means[label] * scale
+            covariance = root @ root.T * np.outer(scale, scale)
+        np.testing.assert_allclose(mine.mean(axis=0), means, atol=0.005 * LATTICE_STEPS)
+        np.testing.assert_allclose(np.cov(mine.T), covariance, atol=0.1 * np.diag(covariance).max())
+        for own, of in pieces:  # and each of them
+            np.testing.assert_allclose(own[of == label].mean(axis=0), means, atol=0.01 * LATTICE_STEPS)
+
+
+def test_a_noisy_release_of_a_class_without_rows_is_drawn_in_pieces() -> None:
+    lattice, _ = table(3000, 3, 1)
+    labels = np.zeros(3000, dtype=np.int64)
+    mechanism = PrivateMoments(2.0, 1e-5, 3, 5, 3000)
+    release = mechanism.release(lattice, labels, SeededBits(1))
+    pieces = list(mechanism.draw_pieces(release, 500, SeededBits(2)))
+    assert sum(len(own) for _, own in pieces) == 3000 and all(len(own) for _, own in pieces)
