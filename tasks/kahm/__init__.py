@@ -14,8 +14,10 @@ from tasks.kahm.smoothing import (
     MAX_STEPS,
     MIN_RELATIVE,
     FabricationResult,
+    ShardedFabrication,
     StopRuleNotReached,
     fabricate,
+    fabricate_by_shard,
     smooth,
 )
 from tasks.kahm.storage import load_model, save_model
@@ -32,9 +34,11 @@ __all__ = [
     "KAHMClassifier",
     "KernelAffineHullMachine",
     "PoleCounts",
+    "ShardedFabrication",
     "StopRuleNotReached",
     "WideKernelAffineHullMachine",
     "fabricate",
+    "fabricate_by_shard",
     "fixed_point_regularization",
     "load_model",
     "save_model",

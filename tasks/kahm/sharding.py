@@ -10,11 +10,15 @@ memory together: :func:`branch_centres` and :func:`nearest_centre` are for those
 from __future__ import annotations
 
 import math
+import threading
+import warnings
+from contextlib import ExitStack
 from numbers import Integral
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 from threadpoolctl import threadpool_limits
 
@@ -122,9 +126,34 @@ def _sample(members: Members) -> Members:
 
 
 def k_means(rows: NDArray[np.float64], n_clusters: int) -> KMeans:
-    """k-means with the public seed, into fewer clusters where fewer rows are distinct."""
-    n_distinct = len(np.unique(rows, axis=0))
-    return KMeans(min(n_clusters, n_distinct), n_init=1, random_state=SHARDING_SEED).fit(rows)
+    """k-means with the public seed; clusters stay empty, without a warning, where rows coincide."""
+    with _CONVERGENCE_IGNORED:
+        return KMeans(min(n_clusters, len(rows)), n_init=1, random_state=SHARDING_SEED).fit(rows)
+
+
+class _ConvergenceIgnored:
+    """A context that several threads may be in at once, unlike `warnings.catch_warnings`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._filters = ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._filters.enter_context(warnings.catch_warnings())
+                warnings.simplefilter("ignore", ConvergenceWarning)
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._filters.close()
+
+
+_CONVERGENCE_IGNORED = _ConvergenceIgnored()
 
 
 def _parts(members: Members, labels: NDArray[np.integer]) -> list[Members]:

@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 
 from tasks.kahm.checks import check_magnitude, check_positive_integer
 from tasks.kahm.hull import fit_hull, row_distances
+from tasks.kahm.sharding import shard_rows
 
 #: Steps after which a stop rule on the error gives up.
 MAX_STEPS = 200
@@ -170,6 +171,72 @@ def fabricate(
             return FabricationResult(rows, len(errors), np.array(errors))
         if target is not None and len(errors) == MAX_STEPS:
             raise StopRuleNotReached(float(target), np.array(errors))
+
+
+@dataclass(frozen=True)
+class ShardedFabrication:
+    """Fabricated data of several shards.
+
+    Attributes
+    ----------
+    data : ndarray of shape (N, p)
+        One row for each row of Y+, in the same order.
+    shards : ndarray of shape (N,)
+        Shard of each row, from 0.
+    results : tuple of FabricationResult
+        Of each shard, its rows in the order of Y+.
+    """
+
+    data: NDArray[np.float64]
+    shards: NDArray[np.int64]
+    results: tuple[FabricationResult, ...]
+
+
+def fabricate_by_shard(
+    Y_plus: ArrayLike,
+    n_components: int,
+    *,
+    max_rows: int = 1000,
+    steps: int | None = None,
+    relative: float | None = None,
+) -> ShardedFabrication:
+    """Fabricated data of many rows: those of each k-means shard by themselves, remark 4.
+
+    Parameters
+    ----------
+    Y_plus : array-like of shape (N, p)
+        Noise-added data of one class, finite. Cost and memory are linear in N.
+    n_components : int
+        At least 1.
+    max_rows : int, default=1000
+        Target size of a shard, see :func:`shard_rows`.
+    steps, relative : default=None
+        The stop rule of every shard, as for :func:`fabricate`; exactly one of the two.
+
+    Returns
+    -------
+    ShardedFabrication
+
+    Raises
+    ------
+    ValueError
+        As :func:`shard_rows` and :func:`fabricate`.
+    StopRuleNotReached
+        As :func:`fabricate`, of the first shard it happens in.
+
+    References
+    ----------
+    Kumar, Moser, Fischer, JAIR 2024, definition 14, remark 4 and equation (57).
+    """
+    shards = shard_rows(Y_plus, max_rows)
+    rows: NDArray[np.float64] = np.asarray(Y_plus, dtype=np.float64)
+    data = np.empty_like(rows)
+    results = []
+    for number in range(int(shards.max()) + 1):
+        own = shards == number
+        results.append(fabricate(rows[own], n_components, steps=steps, relative=relative))
+        data[own] = results[-1].data
+    return ShardedFabrication(data, shards, tuple(results))
 
 
 def _step(rows: NDArray[np.float64], n_components: int) -> tuple[NDArray[np.float64], float]:

@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
@@ -17,10 +16,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]
 import yaml
 
 from tasks.step import SilentObserver, observed_by
 from tests.benchmarks.scale_table import spec_of, write_table
+from tests.memory import peak_mib
 
 ROWS = (10_000, 100_000, 1_000_000)
 RUNNERS = ("threads", "processes")
@@ -29,9 +30,12 @@ RUNNERS = ("threads", "processes")
 class _Watch(SilentObserver):
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
+        self.worker_peak_mib = 0
 
     def finished(self, step: str, seconds: float) -> None:
         self.seconds[step] = seconds
+        peaks = [peak_mib(child.pid) for child in psutil.Process().children(recursive=True)]
+        self.worker_peak_mib = max([self.worker_peak_mib, *peaks])
 
 
 def release(source: Path, runner: str, workers: int) -> dict[str, Any]:
@@ -47,9 +51,12 @@ def release(source: Path, runner: str, workers: int) -> dict[str, Any]:
         candidate = pipeline.propose(spec, "a")
         pipeline.publish(spec, "a", candidate.digest)
         seconds = time.perf_counter() - start
-    own, child = (resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    worker = child if runner == "processes" else 0.0
-    return {"seconds": seconds, "peak_mib": own, "worker_peak_mib": worker, "steps": watch.seconds}
+    return {
+        "seconds": seconds,
+        "peak_mib": peak_mib(),
+        "worker_peak_mib": watch.worker_peak_mib,
+        "steps": watch.seconds,
+    }
 
 
 def _apart(source: Path, runner: str, workers: int) -> dict[str, Any]:

@@ -182,17 +182,18 @@ def test_huge_text_in_parquet_is_refused_before_it_is_read(tmp_path: Path) -> No
 
 
 _READ = """
-import resource, sys
+import sys
 from pathlib import Path
 from schemas.errors import ValidationFailed
 from tasks.ingest import ingest
 from tests.unit.test_ingest import schema
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+from tests.memory import peak_mib
+before = peak_mib()
 try:
     ingest(Path(sys.argv[1]), schema())
 except ValidationFailed as refusal:
     print(refusal)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+print(peak_mib() - before)
 """
 
 
@@ -208,7 +209,7 @@ def test_a_huge_cell_takes_little_memory(tmp_path: Path) -> None:
     )
     *refusal, mib = run.stdout.splitlines()
     assert "16 MiB" in " ".join(refusal)
-    assert int(mib) < 200  # 300 where the cell is held, and more where it is copied
+    assert 10 < int(mib) < 200  # 300 where the cell is held, and more where it is copied
 
 
 NAMES = [

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tasks.kahm import MAX_STEPS, KernelAffineHullMachine, StopRuleNotReached, fabricate, smooth
+from tasks.kahm import (
+    MAX_STEPS,
+    KernelAffineHullMachine,
+    StopRuleNotReached,
+    fabricate,
+    fabricate_by_shard,
+    smooth,
+)
 from tests.oracles import naive_step
 
 Array = NDArray[np.float64]
@@ -121,3 +128,18 @@ def test_an_error_out_of_reach_ends_with_a_named_outcome() -> None:
 def test_zero_threshold_is_reached_by_identical_rows() -> None:
     assert fabricate(np.ones((4, 2)), 1, threshold=0.0).steps == 1
     assert fabricate(np.ones((4, 2)), 1, relative=0.5).steps == 1
+
+
+def test_many_rows_are_fabricated_shard_by_shard() -> None:
+    Y = np.random.default_rng(4).normal(size=(700, 3)) + 3.0 * np.repeat(np.eye(3), [300, 300, 100], axis=0)
+    made = fabricate_by_shard(Y, 2, max_rows=100, steps=2)
+    sizes = np.bincount(made.shards)
+    assert sizes.max() <= 200 and sizes.sum() == 700 and len(made.results) == len(sizes) >= 7
+    for number, result in enumerate(made.results):
+        own = made.shards == number
+        np.testing.assert_array_equal(made.data[own], fabricate(Y[own], 2, steps=2).data)
+        np.testing.assert_array_equal(made.data[own], result.data)
+    few = fabricate_by_shard(Y[:90], 2, relative=0.5)
+    np.testing.assert_array_equal(few.data, fabricate(Y[:90], 2, relative=0.5).data)
+    with pytest.raises(ValueError, match="exactly one"):
+        fabricate_by_shard(Y, 2)
