@@ -21,7 +21,7 @@ demo: setup
 	$(BIN)/fabrica release data/specs/digits.yaml --orchestrated
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: setup
 	$(BIN)/ruff check .

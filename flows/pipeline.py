@@ -140,9 +140,10 @@ def _make_candidate(
         compared = sample(source, places, noise_added, staging.release, spec.table)
         sets = training_sets(compared, spec.table)
         notes: list[str] = []
-        kahm = train_kahm(sets, compared, spec, min(workers.count, usable_cores()), notes)
+        n_threads = min(workers.count, usable_cores())
+        kahm = train_kahm(sets, compared, spec, n_threads, notes)
         classifiers = train(sets, compared, kahm, spec, notes)
-        membership_inference = attack(kahm)
+        membership_inference = attack(kahm, n_threads)
         preserved = utility(compared, spec.table)
         write_report(
             staging,

@@ -174,12 +174,13 @@ def train(
 
 
 @step("Attack")
-def attack(kahm: dict[TrainedOn, KahmAnswers]) -> MembershipInference:
+def attack(kahm: dict[TrainedOn, KahmAnswers], n_threads: int) -> MembershipInference:
     """The seed paper's membership inference against a KAHM classifier trained on each kind of data."""
     from tasks.audit import membership_attack
 
-    with threadpool_limits(1):
-        attacks = [membership_attack(own.members, own.controls, kind) for kind, own in kahm.items()]
+    with threadpool_limits(1), ThreadPoolExecutor(n_threads) as pool:
+        begun = [pool.submit(membership_attack, own.members, own.controls, kind) for kind, own in kahm.items()]
+        attacks = [one.result() for one in begun]
     one = next(iter(kahm.values()))
     return MembershipInference(members=len(one.members), controls=len(one.controls), attacks=attacks)
 

@@ -269,7 +269,7 @@ class _Question:
 def _questions(values: pd.Series, name: str, table: TableSchema) -> Iterator[_Question]:
     column = table.columns[name]
     if not column.nullable:
-        yield _Question(_NOT_NULL, name, values)
+        yield _Question(_NOT_NULL, name, pd.Series(np.where(values.isna(), np.nan, 0.0)))  # one type for all columns
     match column:
         case IdentifierColumn():
             yield _Question(_UNIQUE, name, values)

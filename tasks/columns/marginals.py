@@ -51,11 +51,14 @@ class ValueCounts:
         labels : ndarray of int64, shape (n_rows,)
         """
         bins = noise_added // self.width
-        for label in np.unique(labels).tolist():
-            own = self._of.setdefault(label, {})
-            found, counts = np.unique(bins[labels == label], return_counts=True)
-            for place, count in zip(found.tolist(), counts.tolist(), strict=True):
-                own[place] = own.get(place, 0) + count
+        first, n_bins = int(bins.min()), int(bins.max() - bins.min()) + 1
+        counts = np.bincount(labels * n_bins + (bins - first), minlength=n_bins * (int(labels.max()) + 1))
+        for label, of_class in enumerate(counts.reshape(-1, n_bins)):
+            found = np.flatnonzero(of_class)
+            if found.size:
+                own = self._of.setdefault(label, {})
+                for place, count in zip((found + first).tolist(), of_class[found].tolist(), strict=True):
+                    own[place] = own.get(place, 0) + count
 
     def by_class(self) -> tuple[IntArray, dict[int, FloatArray]]:
         """The bins that hold a value, ascending, and for each class how many are in each."""
