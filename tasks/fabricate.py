@@ -22,6 +22,8 @@ from tasks.tables import FloatArray, IntArray, SourceTable
 
 TITLE = "Fabricate"
 DEFAULT_COMPONENTS = 20
+_IN_FLIGHT = 16
+"""Shards a worker that are in memory; the cost of a shard is cubic in its rows, and these differ up to fourfold."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +113,7 @@ def fabricate(
     steps, first_errors, unsettled = [], [], 0
     first_group: dict[int, tuple[int, int]] = {}
     n_groups = 0
-    for result, settled in workers.map(_fabricate_shard, items()):
+    for result, settled in workers.map(_fabricate_shard, items(), _IN_FLIGHT):
         shard = waiting.popleft()
         label = int(shard.column("label")[0].as_py())
         if label not in first_group:

@@ -27,7 +27,9 @@ class Workers(ABC):
 
     count: int
 
-    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    def map(
+        self, function: Callable[[Item], Result], items: Iterable[Item], in_flight: int = IN_FLIGHT_PER_WORKER
+    ) -> Iterator[Result]:
         """Results in the order of the items.
 
         Parameters
@@ -35,7 +37,10 @@ class Workers(ABC):
         function : callable
             Defined in a module that workers can import; it computes a result from an item and nothing else.
         items : iterable
-            Taken as they are needed, in the caller's thread: at most `IN_FLIGHT_PER_WORKER` a worker are in memory.
+            Taken as they are needed, in the caller's thread.
+        in_flight : int, default=3
+            Items a worker that are in memory at most. More of them keep all workers busy where items differ much in
+            their cost, since results wait for those before them.
 
         Yields
         ------
@@ -52,17 +57,17 @@ class Workers(ABC):
         If a worker dies, what it had not finished is done again. If the caller leaves early, what has not begun is
         not done.
         """
-        in_flight: deque[Future[Result]] = deque()
+        futures: deque[Future[Result]] = deque()
         try:
             for item in items:
-                in_flight.append(self._submit(function, item))
+                futures.append(self._submit(function, item))
                 del item  # may be large
-                if len(in_flight) == IN_FLIGHT_PER_WORKER * self.count:
-                    yield self._result(in_flight.popleft())
-            while in_flight:
-                yield self._result(in_flight.popleft())
+                if len(futures) == in_flight * self.count:
+                    yield self._result(futures.popleft())
+            while futures:
+                yield self._result(futures.popleft())
         finally:
-            for future in in_flight:
+            for future in futures:
                 future.cancel()
 
     @abstractmethod
