@@ -358,14 +358,16 @@ class _Errands:
         self.functions: set[str] = set()
         original = Workers.map
 
-        def recorded(workers: Workers, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        def recorded(
+            workers: Workers, function: Callable[[Any], Any], items: Iterable[Any], *more: int
+        ) -> Iterator[Any]:
             def noted() -> Iterator[Any]:
                 for item in items:
                     self.functions.add(getattr(function, "__name__", repr(function)))
                     self.sent.append(pickle.dumps((function, item), protocol=pickle.HIGHEST_PROTOCOL))
                     yield item
 
-            return original(workers, function, noted())
+            return original(workers, function, noted(), *more)
 
         monkeypatch.setattr(Workers, "map", recorded)
 
