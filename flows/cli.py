@@ -145,3 +145,7 @@ def main() -> None:
 def _interrupt(*_: object) -> None:
     """End a run that is told to end as Ctrl-C does: locks are let go and a temporary server is stopped."""
     raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()

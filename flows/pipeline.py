@@ -75,10 +75,16 @@ def propose(spec_path: Path, release_id: str, bits: BitSource | None = None) -> 
             if not ledger.is_charged(spec.dataset, release_id):
                 staging.discard()
                 raise
-            resume = (
-                f"the budget of release {spec.dataset}/{release_id} is charged; go on at no further cost with "
-                f"--release-id {release_id}"
-            )
+            if ledger.is_drawn(spec.dataset, release_id) and not staging.has_noise_added():
+                resume = (
+                    f"the noise of release {spec.dataset}/{release_id} was drawn and is lost, and its charge with it; "
+                    "start a new release"
+                )
+            else:
+                resume = (
+                    f"the budget of release {spec.dataset}/{release_id} is charged; go on at no further cost with "
+                    f"--release-id {release_id}"
+                )
             if isinstance(error, StepFailed):
                 raise StepFailed(f"{error}\n{resume}") from error
             if not isinstance(error, IntegrityFailed):
@@ -112,7 +118,7 @@ def _make_candidate(
         entry = reserve(ledger, spec, staging, mechanism, len(members), binding(spec, source.sha256))
 
         # the border
-        noise_added = staging.noise_added()
+        noise_added = staging.noise_added(places)
         if noise_added is None:
             noise_added = perturb(
                 source,

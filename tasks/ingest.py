@@ -142,10 +142,10 @@ def _pieces(path: Path, table: TableSchema) -> Iterator[pa.Table]:
         yield pa.concat_tables(waiting)
 
 
-def _version(path: Path) -> tuple[int, int, int]:
+def _version(path: Path) -> tuple[int, int, int, int]:
     """What changes when a file is written to or put in another's place."""
     state = path.stat()
-    return state.st_ino, state.st_size, state.st_mtime_ns
+    return state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
 
 def few(faults: list[str], most: int = 20) -> list[str]:
@@ -188,6 +188,8 @@ def _read_csv(path: Path, declared: TableSchema, _: int) -> Iterator[pa.Table]:
                     if last is not None:
                         yield last.rename_columns(header).select(declared.read)
                     last = pa.Table.from_batches([batch])
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError):
         raise ValidationFailed(
             f"{path.name}: cannot be read as CSV; it must be UTF-8 text with commas between the columns, and no row "
@@ -277,6 +279,8 @@ def _read_parquet(path: Path, declared: TableSchema, n_rows: int) -> Iterator[pa
             for group in range(file.num_row_groups):  # one by one: a reader of several keeps what it has read
                 for batch in file.iter_batches(n_rows, row_groups=[group], columns=declared.read):
                     yield pa.Table.from_batches([batch]).select(declared.read)
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError):
         raise ValidationFailed(f"{path.name}: cannot be read as Parquet; is the file whole?") from None
 

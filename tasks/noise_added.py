@@ -4,6 +4,7 @@ A Parquet file with a row group for each piece. Columns: `place`, `label`, `nois
 steps), and the public columns, which are released as they are, each under its name after `public: `.
 """
 
+import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,12 +34,15 @@ class NoiseAdded:
         Lattice spacing in scaled units.
     randomness : str
         Label of the bit source that the noise came from.
+    members : str
+        Digest of who the members are and of their places in the release.
     """
 
     path: Path
     n_rows: int
     spacing: float
     randomness: str
+    members: str
 
     @classmethod
     def open(cls, path: Path) -> "NoiseAdded":
@@ -53,7 +57,13 @@ class NoiseAdded:
             raise ValueError("the file is not the one that was written")
         with pa.parquet.ParquetFile(path) as file:
             about = file.schema_arrow.metadata
-            return cls(path, file.metadata.num_rows, float(about[b"spacing"]), about[b"randomness"].decode())
+            return cls(
+                path,
+                file.metadata.num_rows,
+                float(about[b"spacing"]),
+                about[b"randomness"].decode(),
+                about[b"members"].decode(),
+            )
 
     def pieces(self) -> Iterator[pa.Table]:
         """The rows as they were written, piece by piece."""
@@ -69,7 +79,14 @@ class NoiseAdded:
         )
 
 
-def write_noise_added(path: Path, pieces: Iterator[pa.Table], spacing: float, randomness: str) -> NoiseAdded:
+def members_digest(places: IntArray) -> str:
+    """SHA-256 of the members' places in the release, for each row of the source."""
+    return hashlib.sha256(places.tobytes()).hexdigest()
+
+
+def write_noise_added(
+    path: Path, pieces: Iterator[pa.Table], spacing: float, randomness: str, members: str
+) -> NoiseAdded:
     """Write a file that is whole or absent, with its digest beside it."""
     beside = path.with_name(f".{path.name}.part")
     writer: pa.parquet.ParquetWriter | None = None
@@ -78,7 +95,7 @@ def write_noise_added(path: Path, pieces: Iterator[pa.Table], spacing: float, ra
         try:
             for piece in pieces:
                 if writer is None:
-                    about = {"spacing": repr(spacing), "randomness": randomness}
+                    about = {"spacing": repr(spacing), "randomness": randomness, "members": members}
                     schema = piece.schema.with_metadata(about)
                     writer = pa.parquet.ParquetWriter(file, schema, compression="none", use_dictionary=False)
                 writer.write_table(piece.replace_schema_metadata(about), row_group_size=len(piece))
@@ -91,7 +108,7 @@ def write_noise_added(path: Path, pieces: Iterator[pa.Table], spacing: float, ra
     write_whole(_digest_path(path), sha256_file(beside).encode())
     beside.replace(path)
     sync_folder(path.parent)
-    return NoiseAdded(path, n_rows, spacing, randomness)
+    return NoiseAdded(path, n_rows, spacing, randomness, members)
 
 
 def _digest_path(path: Path) -> Path:

@@ -65,7 +65,7 @@ def perturb(
         yield first
         yield from pieces
 
-    return staging.keep_noise_added(all_pieces(), SPACING, bits.label)
+    return staging.keep_noise_added(all_pieces(), SPACING, bits.label, places)
 
 
 def _noise_on_pieces(

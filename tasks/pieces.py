@@ -20,6 +20,7 @@ import pyarrow as pa
 from tasks.tables import IntArray
 
 PIECE_ROWS = 2**16
+_WAITING_BYTES = 2**25
 _PIECE_CELLS = 2**22
 """32 MiB of numbers."""
 
@@ -90,7 +91,7 @@ class Groups:
 
     Notes
     -----
-    Up to `PIECE_ROWS` rows wait in memory before they are written.
+    Up to `PIECE_ROWS` rows, or 32 MiB, wait in memory before they are written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -99,13 +100,15 @@ class Groups:
         self._folder = folder
         self._waiting: list[tuple[pa.Table, IntArray]] = []
         self._n_waiting = 0
+        self._bytes_waiting = 0
         self._sizes: dict[int, int] = {}
 
     def add(self, piece: pa.Table, groups: IntArray) -> None:
         """Put each row of a piece into its group."""
         self._waiting.append((piece, groups))
         self._n_waiting += len(groups)
-        if self._n_waiting >= PIECE_ROWS:
+        self._bytes_waiting += piece.nbytes
+        if self._n_waiting >= PIECE_ROWS or self._bytes_waiting >= _WAITING_BYTES:
             self._flush()
 
     def sizes(self) -> dict[int, int]:
@@ -138,7 +141,7 @@ class Groups:
             return
         rows = pa.concat_tables(piece for piece, _ in self._waiting)
         groups = np.concatenate([groups for _, groups in self._waiting])
-        self._waiting, self._n_waiting = [], 0
+        self._waiting, self._n_waiting, self._bytes_waiting = [], 0, 0
         order = np.argsort(groups, kind="stable")
         rows = rows.take(pa.array(order)).combine_chunks()
         found, first, sizes = np.unique(groups[order], return_index=True, return_counts=True)

@@ -53,6 +53,10 @@ def make_plan(spec: ReleaseSpec, ledger: Ledger) -> Plan:
         warnings.append(
             "for a guarantee about whole rows mechanism: private-moments usually keeps far more of the data"
         )
+    if spec.table.rows is not None:
+        members = round(spec.table.rows * (1.0 - spec.evaluation.control_fraction))
+        if few_unperturbed := unperturbed_warning(members, mechanism):
+            warnings.append(few_unperturbed)
     if spec.uncovered and not spec.privacy.allow_uncovered:
         warnings.append("the release will be refused: it is not covered and `allow_uncovered` is not set")
     if left == 0:

@@ -3,10 +3,12 @@
 import shutil
 from pathlib import Path
 
+from schemas.columns import Column
 from schemas.errors import BudgetRefused, IntegrityFailed, RequestRefused
 from schemas.ledger import LedgerEntry
 from schemas.manifest import Manifest
 from schemas.spec import ReleaseSpec
+from schemas.table import TableSchema
 from tasks.accounting import Mechanism
 from tasks.columns.layout import layout_of
 from tasks.ledger import Ledger
@@ -65,7 +67,8 @@ def reserve(
         The ledger is broken, or lacks the charge of a release that lies published here.
     """
     mechanism.record(rows)  # refuses what cannot be built for so many rows
-    _require_space(staging.folder, rows, layout_of(spec.table).width)
+    if not staging.has_noise_added():  # else it is charged, and part of the space taken
+        _require_space(staging.folder, rows, spec.table)
     expected = rows * mechanism.unperturbed_per_row
     if expected > REFUSE_UNPERTURBED_CELLS and not spec.privacy.allow_unperturbed_cells:
         raise RequestRefused(
@@ -86,14 +89,21 @@ def reserve(
         ) from None
 
 
-def _require_space(folder: Path, rows: int, width: int) -> None:
+def _require_space(folder: Path, rows: int, table: TableSchema) -> None:
     """Refuse a release that will not find the disk space for its rows on their way."""
-    needed, free = rows * (width + 8) * _BYTES_A_CELL, shutil.disk_usage(folder).free
+    width = layout_of(table).width + 8 + sum(_numbers(table.columns[name]) for name in table.released)
+    needed, free = rows * width * _BYTES_A_CELL, shutil.disk_usage(folder).free
     if needed > free:
         raise RequestRefused(
             f"{folder}: has {free / 2**30:.3g} GiB of free space, the release needs about {needed / 2**30:.3g} GiB "
             "while it is made; make room, or set FABRICA_HOME elsewhere. Nothing was spent"
         )
+
+
+def _numbers(column: Column) -> float:
+    """How many numbers take as much space as a released value, at most."""
+    levels = getattr(column, "levels", [])
+    return 1.0 + max((len(level.encode()) for level in levels if isinstance(level, str)), default=0) / 8.0
 
 
 def require_published_charged(workspace: Workspace, ledger: Ledger, dataset: str) -> None:

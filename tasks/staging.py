@@ -23,7 +23,7 @@ from schemas.manifest import Manifest
 from schemas.release import Candidate, StagingState
 from schemas.spec import ReleaseSpec
 from tasks.files import CHECKSUMS, checksum_lines, write_whole
-from tasks.noise_added import NoiseAdded, write_noise_added
+from tasks.noise_added import NoiseAdded, members_digest, write_noise_added
 from tasks.read_spec import spec_sha256
 from tasks.tables import IntArray
 from tasks.workspace import Workspace, make_private
@@ -118,17 +118,38 @@ class Staging:
         """Where steps leave released rows for the next step."""
         return self.folder / "scratch"
 
-    def noise_added(self) -> NoiseAdded | None:
-        """The noise-added data, once they were drawn."""
-        path = self.folder / "noise_added.parquet"
+    @property
+    def _noise_added_path(self) -> Path:
+        return self.folder / "noise_added.parquet"
+
+    def has_noise_added(self) -> bool:
+        """Whether there are noise-added data, whole or damaged."""
+        return self._noise_added_path.exists()
+
+    def noise_added(self, places: IntArray | None = None) -> NoiseAdded | None:
+        """The noise-added data, once they were drawn; with `places`, of the members in these places and no others.
+
+        Raises
+        ------
+        IntegrityFailed
+            They are damaged, or of other members.
+        """
+        path = self._noise_added_path
         if not path.exists():
             return None
         with _read_whole(path):
-            return NoiseAdded.open(path)
+            kept = NoiseAdded.open(path)
+        if places is not None and kept.members != members_digest(places):
+            raise IntegrityFailed(
+                f"{path}: is of other members than {self.folder / 'members.npy'} says; the staging folder was changed"
+            )
+        return kept
 
-    def keep_noise_added(self, pieces: Iterator[pa.Table], spacing: float, randomness: str) -> NoiseAdded:
-        """Keep the noise-added data, so that noise is never drawn twice for the same cells."""
-        return write_noise_added(self.folder / "noise_added.parquet", pieces, spacing, randomness)
+    def keep_noise_added(
+        self, pieces: Iterator[pa.Table], spacing: float, randomness: str, places: IntArray
+    ) -> NoiseAdded:
+        """Keep the noise-added data of the members, so that noise is never drawn twice for the same cells."""
+        return write_noise_added(self._noise_added_path, pieces, spacing, randomness, members_digest(places))
 
     def require_no_noise_kept(self) -> None:
         """Refuse unless provably no noise of this release was kept: neither here, whole or cut off, nor published.

@@ -191,7 +191,8 @@ def _warnings(
     measured, controls = len(sample.members.labels), len(sample.controls.labels)
     if measured < sample.n_members or controls < sample.n_controls:
         warnings.append(
-            f"the audit compared {measured} of {sample.n_members} members and released rows, and {controls} of "
-            f"{sample.n_controls} control rows, drawn at random; all figures of utility are of these"
+            f"columns, categories and correlations are compared on {measured} of {sample.n_members} members and "
+            f"released rows, drawn at random; classifiers are tested, and the attack is judged, on {controls} of "
+            f"{sample.n_controls} control rows"
         )
     return warnings

@@ -32,7 +32,8 @@ def require(condition: object, what: str) -> None:
 def write_archive(file: BinaryIO, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write metadata, which JSON must be able to hold, and arrays of numbers."""
     text = json.dumps(metadata, allow_nan=False).encode()
-    np.savez(file, allow_pickle=False, **{_METADATA: np.frombuffer(text, np.uint8)}, **arrays)
+    little_endian = {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in arrays.items()}
+    np.savez(file, allow_pickle=False, **{_METADATA: np.frombuffer(text, np.uint8)}, **little_endian)
 
 
 def read_archive(file: BinaryIO) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -57,7 +57,8 @@ class BranchedMachine(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ValueError
             As :meth:`transform`.
         """
-        return nearest(self._branches, self._queries(Y)).distances
+        queries = self._queries(Y)
+        return nearest(self._branches, queries).distances
 
     def layer_index(self, Y: ArrayLike) -> NDArray[np.intp]:
         """Layer that each image comes from, counted from 0; the first on ties.
@@ -75,7 +76,8 @@ class BranchedMachine(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ValueError
             As :meth:`transform`.
         """
-        return nearest(self._branches, self._queries(Y)).layers
+        queries = self._queries(Y)
+        return nearest(self._branches, queries).layers
 
     def conditioning(self, Y: ArrayLike) -> NDArray[np.float64]:
         """Smallest ``|sum h| / sum |h|`` on the way to the image of each query.
@@ -118,7 +120,8 @@ class BranchedMachine(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ValueError
             As :meth:`transform`.
         """
-        return nearest(self._branches, self._queries(Y)).near_pole
+        queries = self._queries(Y)
+        return nearest(self._branches, queries).near_pole
 
     def _queries(self, Y: ArrayLike) -> NDArray[np.float64]:
         check_is_fitted(self)

@@ -57,7 +57,10 @@ class KAHMClassifier(ClassifierMixin, BaseEstimator):
 
     *Poles.* Near a pole of a machine the image passes through everything, so the distance says nothing. Such
     branches and layers are passed over; a class without any other gets the distance to the nearest mean of its
-    branches. :meth:`distances_and_poles` tells how often.
+    branches. :meth:`distances_and_poles` tells how often. The threshold is meant for data of size about 1: of
+    data scaled to 0.1 and less, honest queries may be taken for such, and then their distances are to means.
+    A query that is not cleared by a cheap bound, most often one far out, costs a factorisation of its own or with the
+    others of its call.
 
     Queries are worked on in blocks: beside arrays of one number a query (and class), memory does not grow with
     their number.
@@ -103,6 +106,8 @@ class KAHMClassifier(ClassifierMixin, BaseEstimator):
         check_magnitude(rows, "X")
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
+        for code, label in enumerate(self.classes_.tolist()):
+            check_magnitude(rows[codes == code], f"X, in class {label!r},")
         self.machines_ = [
             WideKernelAffineHullMachine(self.n_components, self.n_layers, self.n_branches).fit(rows[codes == code])
             for code in range(len(self.classes_))

@@ -14,7 +14,7 @@ from tasks.kahm.hull import Hull, fit_hull, row_distances
 from tasks.kahm.layers import Layers
 from tasks.kahm.nearest import nearest
 
-#: Rows like the training rows were seen above this ratio of |sum h| to sum |h|.
+#: Rows like the training rows, of data of size about 1, were seen above this ratio of |sum h| to sum |h|.
 IN_RANGE_CONDITIONING = 0.08
 
 
@@ -119,7 +119,8 @@ class KernelAffineHullMachine(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         ValueError
             If a value is NaN, infinite or above 1e100 in magnitude, or the number of columns differs.
         """
-        return self._hull.images(self._queries(Y))
+        queries = self._queries(Y)
+        return self._hull.images(queries)
 
     def distance(self, Y: ArrayLike) -> NDArray[np.float64]:
         """Distances ``||y - A(y)||``, equation (48).
@@ -138,7 +139,8 @@ class KernelAffineHullMachine(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         ValueError
             As :meth:`transform`.
         """
-        return self._hull.distances(self._queries(Y))
+        queries = self._queries(Y)
+        return self._hull.distances(queries)
 
     def weights(self, Y: ArrayLike) -> NDArray[np.float64]:
         """Affine weights ``h_i(y) / sum_j h_j(y)`` of the training rows.
@@ -175,8 +177,9 @@ class KernelAffineHullMachine(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         Returns
         -------
         ndarray of shape (m,)
-            In [0, 1]; 1 if all weights have one sign, 0 at a pole. Rows like the training rows stay above
-            about ``IN_RANGE_CONDITIONING`` = 0.08; see :meth:`near_pole` for what should not be trusted.
+            In [0, 1]; 1 if all weights have one sign, 0 at a pole. Rows like the training rows, of data of size
+            about 1, stay above about ``IN_RANGE_CONDITIONING`` = 0.08; see :meth:`near_pole` for what should not be
+            trusted.
 
         Raises
         ------
@@ -187,7 +190,8 @@ class KernelAffineHullMachine(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         -----
         Costs a factorisation and 2 N^2 operations a query, far more than the image itself.
         """
-        return self._hull.conditioning(self._queries(Y))
+        queries = self._queries(Y)
+        return self._hull.conditioning(queries)
 
     def near_pole(self, Y: ArrayLike) -> NDArray[np.bool_]:
         """Whether each query is so near a pole of A that its image and distance say nothing.
@@ -210,7 +214,8 @@ class KernelAffineHullMachine(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         -----
         Cheap for queries like the training rows: a bound clears them, and only the others are looked at closely.
         """
-        return nearest((Layers((self._hull,)),), self._queries(Y)).near_pole
+        queries = self._queries(Y)
+        return nearest((Layers((self._hull,)),), queries).near_pole
 
     def _describe(self, hull: Hull, modeling_error: float) -> Self:
         self._hull = hull

@@ -16,7 +16,8 @@ As 0 < u_i <= 1, the rest of the series after M_J has a bound. That bound is the
 new lambda while |rho| is large, finish with the factor at hand once it is small. The same solves give the
 series of ``(K + lambda I)^-1 [Y, 1]``, all that a KAHM needs to evaluate its image. Usually one factorisation
 in float32 finds a good start and one in float64 the result. There is no warm start, on purpose: the result
-depends on K and Y alone, so a smoothing step that is taken up again after a crash gives the same bytes.
+depends on K and Y alone, so a smoothing step that is taken up again after a crash gives the same bytes (with the same
+BLAS and number of its threads).
 """
 
 from __future__ import annotations
@@ -161,7 +162,8 @@ def _coarse_shift(K: NDArray[np.float64], rhs: NDArray[np.float64], shift: float
     """
     if not 1e-30 < shift < 1e30:
         return shift
-    factor = ShiftedCholesky.factorise(K, shift, np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        factor = ShiftedCholesky.factorise(K, shift, np.float32)
     if factor is None:
         return shift
     rho, _ = _solve_nearby(factor, rhs.astype(np.float32), shift, s, coarse=True)

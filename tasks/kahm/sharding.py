@@ -10,17 +10,15 @@ memory together: :func:`branch_centres` and :func:`nearest_centre` are for those
 from __future__ import annotations
 
 import math
-import threading
-import warnings
-from contextlib import ExitStack
 from numbers import Integral
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
-from threadpoolctl import threadpool_limits
+
+from tasks.kahm.checks import check_magnitude
+from tasks.kahm.shared import NO_CONVERGENCE_WARNINGS, ONE_BLAS_THREAD
 
 #: Seed of the k-means initialisation: public and fixed, sharding is post-processing of released data.
 SHARDING_SEED = 20240513
@@ -57,7 +55,7 @@ def shard_rows(Y_plus: ArrayLike, max_rows: int = 1000) -> NDArray[np.int64]:
     Raises
     ------
     ValueError
-        If max_rows is not a positive integer, or a value is NaN or infinite.
+        If max_rows is not a positive integer, or a value is NaN, infinite or above 1e100 in magnitude.
 
     Notes
     -----
@@ -72,7 +70,8 @@ def shard_rows(Y_plus: ArrayLike, max_rows: int = 1000) -> NDArray[np.int64]:
     if isinstance(max_rows, bool) or not isinstance(max_rows, Integral) or max_rows < 1:
         raise ValueError(f"max_rows must be an integer of at least 1, got {max_rows!r}")
     rows: NDArray[np.float64] = check_array(Y_plus, dtype=np.float64, input_name="Y_plus")
-    with threadpool_limits(limits=1):
+    check_magnitude(rows, "Y_plus", allow_tiny=True)
+    with ONE_BLAS_THREAD:
         shards = _shards(rows, int(max_rows))
     ids = np.empty(len(rows), dtype=np.int64)
     for shard, members in enumerate(sorted(shards, key=lambda members: int(members[0]))):
@@ -92,13 +91,13 @@ def branch_centres(sample: NDArray[np.float64]) -> NDArray[np.float64]:
     -------
     ndarray of shape (MOST_BRANCHES, p), or fewer rows where fewer are distinct
     """
-    with threadpool_limits(limits=1):
-        return np.asarray(k_means(sample, MOST_BRANCHES).cluster_centers_)
+    return np.asarray(k_means(sample, MOST_BRANCHES).cluster_centers_)
 
 
 def nearest_centre(rows: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.int64]:
     """The number of the centre next to each row, the first one on ties; a matrix product."""
-    scores = rows @ centres.T - 0.5 * np.einsum("ij,ij->i", centres, centres)
+    with ONE_BLAS_THREAD:
+        scores = rows @ centres.T - 0.5 * np.einsum("ij,ij->i", centres, centres)
     return np.argmax(scores, axis=1)
 
 
@@ -127,33 +126,8 @@ def _sample(members: Members) -> Members:
 
 def k_means(rows: NDArray[np.float64], n_clusters: int) -> KMeans:
     """k-means with the public seed; clusters stay empty, without a warning, where rows coincide."""
-    with _CONVERGENCE_IGNORED:
+    with ONE_BLAS_THREAD, NO_CONVERGENCE_WARNINGS:
         return KMeans(min(n_clusters, len(rows)), n_init=1, random_state=SHARDING_SEED).fit(rows)
-
-
-class _ConvergenceIgnored:
-    """A context that several threads may be in at once, unlike `warnings.catch_warnings`."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._filters = ExitStack()
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._filters.enter_context(warnings.catch_warnings())
-                warnings.simplefilter("ignore", ConvergenceWarning)
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._filters.close()
-
-
-_CONVERGENCE_IGNORED = _ConvergenceIgnored()
 
 
 def _parts(members: Members, labels: NDArray[np.integer]) -> list[Members]:

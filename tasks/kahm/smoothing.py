@@ -38,7 +38,7 @@ class StopRuleNotReached(RuntimeError):
         self.target = target
         self.errors = errors
         super().__init__(
-            f"after {len(errors)} smoothing steps the error is {errors[-1]:.6g} (at first {errors[0]:.6g}), "
+            f"after {len(errors) - 1} smoothing steps the error is {errors[-1]:.6g} (at first {errors[0]:.6g}), "
             f"the stop rule wants {target:.6g}: ask for a fixed number of steps or a larger error"
         )
 
@@ -220,7 +220,7 @@ def fabricate_by_shard(
     Raises
     ------
     ValueError
-        As :func:`shard_rows` and :func:`fabricate`.
+        As :func:`shard_rows` and, for the rows of any shard, :func:`fabricate`.
     StopRuleNotReached
         As :func:`fabricate`, of the first shard it happens in.
 
@@ -232,8 +232,7 @@ def fabricate_by_shard(
     rows: NDArray[np.float64] = np.asarray(Y_plus, dtype=np.float64)
     data = np.empty_like(rows)
     results = []
-    for number in range(int(shards.max()) + 1):
-        own = shards == number
+    for own in np.split(np.argsort(shards, kind="stable"), np.cumsum(np.bincount(shards))[:-1]):
         results.append(fabricate(rows[own], n_components, steps=steps, relative=relative))
         data[own] = results[-1].data
     return ShardedFabrication(data, shards, tuple(results))

@@ -14,6 +14,7 @@ import math
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ from tasks.kahm.wide import WideKernelAffineHullMachine
 Model = KernelAffineHullMachine | DeepKernelAffineHullMachine | WideKernelAffineHullMachine | KAHMClassifier
 
 _FORMAT, _VERSION = "fabrica-kahm", 1
+_MOST_ROWS = 10**8
+"""An array without columns takes no place in a file, whatever it says of its rows."""
 _PARAMETERS: dict[str, set[str]] = {
     "KernelAffineHullMachine": {"n_components"},
     "DeepKernelAffineHullMachine": {"n_components", "n_layers"},
@@ -38,7 +41,7 @@ _PARAMETERS: dict[str, set[str]] = {
     "KAHMClassifier": {"n_components", "n_layers", "n_branches"},
 }
 #: Label types: booleans, integers, floats, strings of fixed length, and strings as objects.
-_LABELS = re.compile(r"\|b1|[<>|][iu][1248]|[<>]f[48]|[<>]U\d{1,4}|\|O")
+_LABELS = re.compile(r"\|b1|[<>|][iu][1248]|[<>]f[248]|[<>]U\d{1,7}|\|O")
 _PYTHON_TYPE = {"b": bool, "i": int, "u": int, "f": float, "U": str, "O": str}
 
 
@@ -49,7 +52,7 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
     ----------
     model : KernelAffineHullMachine, DeepKernelAffineHullMachine, WideKernelAffineHullMachine or KAHMClassifier
     path : str or path-like
-        Overwritten if it exists.
+        Overwritten if it exists, once the new file is whole; readable by its owner only.
 
     Raises
     ------
@@ -58,7 +61,7 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
     NotFittedError
         If it is not fitted.
     ValueError
-        If the class labels are neither booleans, numbers nor strings.
+        If the class labels are neither booleans, numbers nor strings, or the parameters were changed since `fit`.
 
     Notes
     -----
@@ -94,8 +97,19 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
             [[hull.regularization for hull in layers.hulls] for layers in branches] for branches in machines
         ],
     }
-    with open(path, "wb") as file:
-        write_archive(file, metadata, arrays)
+    beside = f"{os.fspath(path)}.part"
+    try:
+        with open(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "w+b") as file:
+            write_archive(file, metadata, arrays)
+            _build(*read_archive(file))
+        os.replace(beside, path)
+    except NotAModel as error:
+        raise ValueError(
+            f"this model cannot be saved: {error}; were its parameters changed since it was fitted?"
+        ) from error
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(beside)
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
@@ -147,7 +161,9 @@ def _labels(classes: NDArray[Any]) -> dict[str, Any]:
     values = classes.tolist()
     if kind is None or not _LABELS.fullmatch(classes.dtype.str) or any(type(value) is not kind for value in values):
         raise ValueError(f"class labels of type {classes.dtype} cannot be saved: use booleans, numbers or strings")
-    return {"dtype": classes.dtype.str, "values": values}
+    # no wider than the longest string, so that what a file says of itself bounds what reading it takes
+    dtype = np.array(values).dtype if classes.dtype.kind == "U" else classes.dtype
+    return {"dtype": dtype.str, "values": values}
 
 
 def _build(metadata: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
@@ -229,7 +245,9 @@ def _read_labels(described: Any) -> NDArray[Any]:
     require(isinstance(described, dict) and described.keys() == {"dtype", "values"}, wrong)
     dtype, values = described["dtype"], described["values"]
     require(isinstance(dtype, str) and _LABELS.fullmatch(dtype), wrong)
-    require(_is_list(values, _PYTHON_TYPE[np.dtype(dtype).kind]), wrong)
+    kind = np.dtype(dtype).kind
+    require(_is_list(values, _PYTHON_TYPE[kind]), wrong)
+    require(kind != "U" or int(dtype[2:]) == max(1, *map(len, values)), wrong)
     try:
         classes = np.array(values, dtype=dtype)
         distinct = np.unique(classes)
@@ -282,7 +300,10 @@ def _take(
     """The array of that name, taken out; of that shape, where None stands for any size, and finite."""
     require(name in arrays, f"entry {name!r} is missing")
     array = arrays.pop(name)
-    require(array.dtype == np.dtype(dtype), f"entry {name!r} is {array.dtype}, not {np.dtype(dtype)}")
+    stored = np.dtype(dtype).newbyteorder("<")
+    require(array.dtype == stored, f"entry {name!r} is {array.dtype}, not {stored}")
+    array = array.astype(dtype, copy=False)
+    require(len(array) <= _MOST_ROWS, f"entry {name!r} has more than {_MOST_ROWS} rows")
     fits = array.ndim == len(shape) and all(
         wanted in (None, size) for wanted, size in zip(shape, array.shape, strict=True)
     )

@@ -7,7 +7,6 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
-from threadpoolctl import threadpool_limits
 
 from tasks.kahm.branched import BranchedMachine
 from tasks.kahm.checks import SMALLEST_MAGNITUDE, check_magnitude, check_positive_integer
@@ -137,7 +136,8 @@ class WideKernelAffineHullMachine(BranchedMachine):
         ValueError
             As :meth:`transform`.
         """
-        return nearest(self._branches, self._queries(Y)).branches
+        queries = self._queries(Y)
+        return nearest(self._branches, queries).branches
 
     def _describe(self, branches: tuple[Layers, ...], assigned: NDArray[np.intp]) -> Self:
         self._branches = branches
@@ -156,6 +156,5 @@ def _check_assignments(assignments: ArrayLike, n_rows: int) -> NDArray[np.intege
 
 
 def _cluster(rows: NDArray[np.float64], n_branches: int) -> NDArray[np.integer]:
-    with threadpool_limits(limits=1):
-        labels: NDArray[np.integer] = k_means(rows, n_branches).labels_
+    labels: NDArray[np.integer] = k_means(rows, n_branches).labels_
     return labels

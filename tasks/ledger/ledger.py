@@ -148,7 +148,8 @@ class Ledger:
             if _marked("draw", entries, charge):
                 raise IntegrityFailed(
                     f"ledger: noise was drawn before for release {dataset}/{release_id}, but is not in staging; it is "
-                    "never drawn twice for the same cells. The charge stays; start a new release"
+                    "never drawn twice for the same cells. The charge stays; start a new release, and remove what is "
+                    "left of this one in staging"
                 )
             return _append(writer, dataset, "draw", release_id, charge.epsilon, charge.delta)
 
@@ -202,6 +203,12 @@ class Ledger:
     def is_charged(self, dataset: str, release_id: str) -> bool:
         """Whether a release holds a charge."""
         return release_id in _charged(self.entries(dataset))
+
+    def is_drawn(self, dataset: str, release_id: str) -> bool:
+        """Whether the noise of a charged release was drawn."""
+        entries = self.entries(dataset)
+        charge = _charged(entries).get(release_id)
+        return charge is not None and _marked("draw", entries, charge)
 
     def balance(self, dataset: str, budget: Budget) -> Balance:
         """What a data set has spent and has left; `budget` holds where the ledger does not know the data set yet."""

@@ -92,7 +92,7 @@ def fabrication_rows(report: AuditReport) -> list[tuple[str, str]]:
         *_part_rows(mechanism),
         ("Dimension of the affine hull machines", str(fabrication.components)),
         ("Smoothing stops after", stop_rule(fabrication.stop)),
-        ("Shards", f"{fabrication.shards}, of about {fabrication.shard_rows} rows at most"),
+        ("Shards", f"{fabrication.shards}, of some {fabrication.shard_rows} rows, twice that at most"),
     ]
     if fabrication.steps:
         tally = sorted(Counter(fabrication.steps).items())

@@ -148,6 +148,11 @@ def _connected(scheduler: str) -> Iterator[Any]:
             f"runner.dask.scheduler: {scheduler} cannot be reached; start it with `dask scheduler`, or use another "
             "runner"
         ) from None
+    except TypeError:
+        raise RequestRefused(
+            f"runner.dask.scheduler: {scheduler} needs certificates; name them in Dask's configuration "
+            "(distributed.comm.tls), or use a tcp:// address"
+        ) from None
     with client:
         try:
             client.wait_for_workers(1, timeout=CONNECT_WITHIN_S)

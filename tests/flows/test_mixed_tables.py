@@ -278,7 +278,7 @@ def test_what_is_released_depends_on_released_data_only(home: Path, tmp_path: Pa
     original = Staging.noise_added
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Staging, "noise_added", lambda self: kept if self.release_id == "b" else original(self))
+        patched.setattr(Staging, "noise_added", lambda self, *_: kept if self.release_id == "b" else original(self))
         patched.setattr(Staging, "member_rows", lambda self: members)
         patched.setattr(Staging, "start", lambda *_: make_private(again.folder))
         pipeline.propose(write_project(tmp_path / "q", spec, other), "b", bits=SeededBits(4))

@@ -135,6 +135,44 @@ def test_a_full_disk_is_told_before_anything_is_spent(
     assert _kinds(home) == [] and not _staging(home, "a").folder.exists()
 
 
+def test_noise_that_was_drawn_but_not_kept_is_not_said_to_cost_nothing(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = write_project(tmp_path / "p")
+
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("tasks.staging.write_noise_added", full)
+    with pytest.raises(
+        StepFailed, match="was drawn and is lost, and its charge with it; start a new release"
+    ) as caught:
+        pipeline.propose(spec, "a")
+    assert "at no further cost" not in str(caught.value)
+    monkeypatch.undo()
+    monkeypatch.setenv("FABRICA_HOME", str(home))
+    with pytest.raises(IntegrityFailed, match="never drawn twice"):
+        pipeline.propose(spec, "a")
+
+
+@pytest.mark.parametrize("change", ["removed", "permuted"])
+def test_other_members_beside_kept_noise_are_refused(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    spec = write_project(tmp_path / "p")
+    with monkeypatch.context() as broken:
+        broken.setattr("flows.pipeline.shard", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            pipeline.propose(spec, "a")
+    path = _staging(home, "a").folder / "members.npy"
+    if change == "removed":
+        path.unlink()
+    else:
+        np.save(path, np.load(path)[::-1])
+    with pytest.raises(IntegrityFailed, match="is of other members"):
+        pipeline.propose(spec, "a")
+
+
 def test_seeded_noise_is_branded_and_never_published(home: Path, tmp_path: Path) -> None:
     spec = write_project(tmp_path / "p")
     candidate = pipeline.propose(spec, "a", bits=SeededBits(1))

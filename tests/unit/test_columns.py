@@ -132,7 +132,7 @@ def _decoded(frame: pd.DataFrame, table: TableSchema, folder: Path) -> pa.Table:
     lattice, labels = encode_features(frame, table), encode_labels(frame, table)
     rows = NoiseAddedTable(lattice, labels, 1 / LATTICE_STEPS, "seeded (not private)")
     piece = piece_of(np.arange(len(frame)), rows, frame[list(table.public)])
-    noise_added = write_noise_added(folder / "noise_added.parquet", iter([piece]), rows.spacing, rows.randomness)
+    noise_added = write_noise_added(folder / "noise_added.parquet", iter([piece]), rows.spacing, rows.randomness, "")
     smoothed = Fabrication(marginals="smoothed")
     marginals = estimate_marginals.function(noise_added, Moments.__new__(Moments), smoothed, table)
     groups = Groups(folder / "fabricated")

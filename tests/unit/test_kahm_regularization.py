@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
 
 import tasks.kahm.regularization as regularization_module
 from tasks.kahm import KernelAffineHullMachine, fixed_point_regularization
+from tasks.kahm.regularization import solve_regularized, solve_shifted
 from tests.oracles import naive_regularization, residual_error
 
 Array = NDArray[np.float64]
@@ -116,3 +118,37 @@ def test_singular_kernel_and_tiny_data_use_the_spectrum(monkeypatch: pytest.Monk
 def test_value_errors(K: Array, Y: Array, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         fixed_point_regularization(K, Y)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e-4])
+def test_solves_lose_no_digits_beside_those_of_lapack(scale: float) -> None:
+    """Several blocks, down to a regularization of 1e-8 beside eigenvalues of hundreds."""
+    X = np.random.default_rng(5).normal(size=(300, 3))
+    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2) / 6)
+    Y = scale * np.random.default_rng(6).normal(size=(300, 4))
+    shift, _ = solve_regularized(K, Y)
+    exact = _long_solve(K, shift, K @ Y)
+    errors = [
+        float(np.max(np.abs(found - exact)) / np.max(np.abs(exact)))
+        for found in (solve_shifted(K, shift, K @ Y), cho_solve(cho_factor(K + shift * np.eye(300)), K @ Y))
+    ]
+    assert errors[0] <= 4.0 * errors[1] + 1e-14
+
+
+def _long_solve(K: np.ndarray, shift: float, B: np.ndarray) -> np.ndarray:
+    """(K + shift I)^-1 B in long doubles, by the Cholesky factor row by row."""
+    A = K.astype(np.longdouble) + np.longdouble(shift) * np.eye(len(K), dtype=np.longdouble)
+    L = np.zeros_like(A)
+    for j in range(len(A)):
+        L[j, j] = np.sqrt(A[j, j] - L[j, :j] @ L[j, :j])
+        L[j + 1 :, j] = (A[j + 1 :, j] - L[j + 1 :, :j] @ L[j, :j]) / L[j, j]
+    X = B.astype(np.longdouble)
+    for j in range(len(A)):
+        X[j] = (X[j] - L[j, :j] @ X[:j]) / L[j, j]
+    for j in reversed(range(len(A))):
+        X[j] = (X[j] - L[j + 1 :, j] @ X[j + 1 :]) / L[j, j]
+    return X
+
+
+def test_a_kernel_of_any_size_makes_no_warning() -> None:
+    fixed_point_regularization(np.eye(300) * 1e60, np.ones((300, 2)))

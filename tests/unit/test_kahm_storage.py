@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -113,6 +114,46 @@ def test_what_cannot_be_saved(path: Path) -> None:
     with pytest.raises(ValueError, match="class labels of type complex128 cannot be saved"):
         save_model(classifier, path)
     assert not path.exists()
+
+
+def test_a_model_whose_parameters_were_changed_is_not_saved_and_leaves_the_older_file(path: Path) -> None:
+    save_model(KernelAffineHullMachine(3).fit(Y), path)
+    older = path.read_bytes()
+    with pytest.raises(ValueError, match="parameters changed since it was fitted"):
+        save_model(KernelAffineHullMachine(3).fit(Y).set_params(n_components=1), path)
+    assert path.read_bytes() == older and list(path.parent.iterdir()) == [path]
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_file_cut_off_by_a_full_disk_leaves_the_older_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_model(KernelAffineHullMachine(3).fit(Y), path)
+    older = path.read_bytes()
+
+    def full(file: Any, *_: Any) -> None:
+        file.write(b"PK")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("tasks.kahm.storage.write_archive", full)
+    with pytest.raises(OSError, match="no space"):
+        save_model(KernelAffineHullMachine(2).fit(Y), path)
+    assert path.read_bytes() == older and list(path.parent.iterdir()) == [path]
+
+
+def test_labels_that_claim_more_width_than_they_have_are_refused_before_they_take_memory(path: Path) -> None:
+    values = [f"{number:06d}" for number in range(20_000)]
+    metadata = {
+        "format": "fabrica-kahm", "version": 1, "class": "KAHMClassifier", "n_features": 4, "feature_names": None,
+        "parameters": {"n_components": 1, "n_layers": 1, "n_branches": None}, "modeling_error": None,
+        "classes": {"dtype": "<U9999", "values": values}, "regularizations": [[[1.0]]] * len(values),
+    }  # fmt: skip
+    np.savez(path, metadata=np.frombuffer(json.dumps(metadata).encode(), np.uint8))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="class labels are damaged"):
+            load_model(path)
+        assert tracemalloc.get_traced_memory()[1] < 100 * 2**20
+    finally:
+        tracemalloc.stop()
 
 
 def _entries(path: Path) -> Arrays:

@@ -229,7 +229,7 @@ def test_noise_added_rows_and_public_columns_of_every_type_survive(
             released = NoiseAddedTable(lattice[own], labels[own], SPACING, "operating system")
             yield piece_of(places[own], released, frame[list(table.public)])
 
-    written = write_noise_added(tmp_path / "noise_added.parquet", pieces(), SPACING, "operating system")
+    written = write_noise_added(tmp_path / "noise_added.parquet", pieces(), SPACING, "operating system", "members")
     opened = NoiseAdded.open(tmp_path / "noise_added.parquet")
     assert opened == written and (opened.n_rows, opened.spacing) == (len(rows), SPACING)
     assert [len(piece) for piece in opened.pieces()] == [3] * (len(rows) // 3)
@@ -258,7 +258,7 @@ def _noise_added(folder: Path) -> Staging:
             released = NoiseAddedTable(random.integers(0, 2**16, (30, 3)), np.zeros(30, np.int64), SPACING, "seeded")
             yield piece_of(np.arange(start, start + 30), released, pd.DataFrame(index=range(30)))
 
-    staging.keep_noise_added(pieces(), SPACING, "seeded")
+    staging.keep_noise_added(pieces(), SPACING, "seeded", np.arange(60))
     return staging
 
 
@@ -323,6 +323,14 @@ def test_writing_that_is_cut_off_leaves_no_whole_file(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        staging.keep_noise_added(pieces(), SPACING, "seeded")
+        staging.keep_noise_added(pieces(), SPACING, "seeded", np.arange(60))
     assert staging.noise_added() is None
     assert [path.name for path in staging.folder.iterdir()] == [".noise_added.parquet.part"]
+
+
+def test_wide_rows_do_not_wait_in_memory(tmp_path: Path) -> None:
+    groups = Groups(tmp_path / "groups")
+    for _ in range(5):
+        groups.add(pa.table({"m": matrix_column(np.zeros((1000, 2000)))}), np.zeros(1000, np.int64))  # 15 MiB each
+        assert groups._bytes_waiting < 2**25
+    assert groups.sizes() == {0: 5000}

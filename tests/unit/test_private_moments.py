@@ -703,7 +703,7 @@ def test_drawn_pieces_have_together_what_one_draw_has_of_each_class(most: int) -
     assert all(keeps_its_blocks(rows, KINDS_WITH_LEVELS) and len(rows) == len(own) for rows, own in pieces)
     assert len(pieces) <= math.ceil(n_rows / most)
     for own in counts.T:
-        assert np.count_nonzero(own) == min(math.ceil(n_rows / most), max(1, own.sum() // 256))
+        assert np.count_nonzero(own) == min(math.ceil(n_rows / most), max(1, own.sum() // 64))
         assert np.ptp(own[own > 0]) <= 1, "the pieces of a class are of even size"
     again = list(mechanism.draw_pieces(release, most, SeededBits(2)))
     assert all(np.array_equal(one[0], other[0]) for one, other in zip(pieces, again, strict=True))
@@ -762,3 +762,25 @@ def test_a_noisy_release_of_a_class_without_rows_is_drawn_in_pieces() -> None:
     release = mechanism.release(lattice, labels, SeededBits(1))
     pieces = list(mechanism.draw_pieces(release, 500, SeededBits(2)))
     assert sum(len(own) for _, own in pieces) == 3000 and all(len(own) for _, own in pieces)
+
+
+@pytest.mark.parametrize("by", ["three kinds of many classes", "one rare class"])
+def test_pieces_keep_the_distributions_of_classes_that_are_not_in_all_of_them(by: str) -> None:
+    """Values moved to histograms by class; n = 30,000, tolerances of some ten standard errors of a mean."""
+    random = np.random.default_rng(0)
+    n, n_classes = 30_000, 60 if by.startswith("three") else 3
+    shares = np.full(n_classes, 1.0) if n_classes == 60 else np.array([0.5, 0.49, 0.01])
+    labels = random.choice(n_classes, n, p=shares / shares.sum())
+    centres = np.array([0.2, 0.5, 0.8])[labels % 3]
+    cells = np.clip(centres[:, None] + 0.05 * random.normal(size=(n, 2)), 0, 1)
+    mechanism = PrivateMoments(8.0, 1e-6, 2, n_classes, n)
+    release = mechanism.release(np.rint(cells * LATTICE_STEPS).astype(np.int64), labels, SeededBits(1))
+    pieces = list(mechanism.draw_pieces(release, 6_000, SeededBits(2)))
+    assert len(pieces) == 5
+    lattice, drawn = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    whole, whole_labels = mechanism.draw(release, n, SeededBits(2))
+    for kind in range(3):
+        found = lattice[drawn % 3 == kind] / LATTICE_STEPS
+        alike = whole[whole_labels % 3 == kind] / LATTICE_STEPS
+        assert np.abs(found.mean(axis=0) - alike.mean(axis=0)).max() < 0.03
+        assert np.abs(found.std(axis=0) - alike.std(axis=0)).max() < 0.03

@@ -164,7 +164,7 @@ def _noise_added(folder: Path, lattice: NDArray[np.int64], labels: NDArray[np.in
         )
         for start in range(0, len(labels), size)
     )
-    return write_noise_added(folder / "noise_added.parquet", pieces, SPACING, "seeded")
+    return write_noise_added(folder / "noise_added.parquet", pieces, SPACING, "seeded", "members")
 
 
 def _check_step(sharded: Sharded, kept: NoiseAdded, target_rows: int) -> None:

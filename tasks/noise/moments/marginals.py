@@ -100,7 +100,12 @@ def histograms(lattice: IntArray, groups: IntArray, n_groups: int, layout: Layou
 
 
 def to_marginals(
-    cells: FloatArray, missing: BoolArray, labels: IntArray, release: MomentsRelease, layout: Layout
+    cells: FloatArray,
+    missing: BoolArray,
+    labels: IntArray,
+    release: MomentsRelease,
+    layout: Layout,
+    class_rows: IntArray | None = None,
 ) -> FloatArray:
     """Drawn values moved to the released histograms by rank: of all rows, then within classes if they are by class.
 
@@ -113,18 +118,23 @@ def to_marginals(
     release : MomentsRelease
         With histograms.
     layout : Layout
+    class_rows : ndarray of int64, shape (n_classes,), default=None
+        Rows of each class in all pieces, where these are one piece of several; as many as the release is of.
     """
     noisy = release.marginals / float(COUNT_UNIT)
     noise = release.marginals_noise / COUNT_UNIT
     share = release.n_rows / len(cells)
     everyone = [np.arange(len(cells))]
     moved = _moved(
-        cells, missing, everyone, noisy.sum(axis=0)[None], noise * math.sqrt(len(noisy)), share, release, layout
+        cells, missing, everyone, noisy.sum(axis=0)[None], noise * math.sqrt(len(noisy)), [share], release, layout
     )
     if len(noisy) == 1:
         return moved
     members = [np.flatnonzero(labels == label) for label in range(len(noisy))]
-    return _moved(moved, missing, members, noisy, noise, share, release, layout)
+    shares = [share] * len(members)
+    if class_rows is not None:
+        shares = [int(total) / max(len(own), 1) for total, own in zip(class_rows, members, strict=True)]
+    return _moved(moved, missing, members, noisy, noise, shares, release, layout)
 
 
 def _moved(
@@ -133,7 +143,7 @@ def _moved(
     members: list[IntArray],
     noisy: FloatArray,
     noise: float,
-    share: float,
+    shares: list[float],
     release: MomentsRelease,
     layout: Layout,
 ) -> FloatArray:
@@ -148,7 +158,7 @@ def _moved(
             own = rows[~missing[rows, number]]
             own = own[np.argsort(cells[own, number], kind="stable")]
             drawn = np.diff(np.searchsorted(cells[own, number], edges[1:-1]), prepend=0, append=len(own))
-            expected = max(len(own) * share, 1.0)
+            expected = max(len(own) * shares[group], 1.0)
             seen = noisy[group, start : start + size] / expected
             shown.append((drawn / max(len(own), 1), seen))
             noises.append(np.full(size - 1, noise / expected))

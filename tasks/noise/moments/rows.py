@@ -23,7 +23,7 @@ FloatArray = NDArray[np.float64]
 
 _BLOCK_CELLS = 2**20
 _LEAST_VARIANCE = 0.5  # within a class, of the mean class's
-_LEAST_OF_A_CLASS = 256
+_LEAST_OF_A_CLASS = 64
 _MATCH_CELLS = 2**22  # larger classes fit their moments well enough without matching
 
 
@@ -46,8 +46,7 @@ def draw_rows(
     With histograms in `marginals` the values are moved to them by rank.  Ranks among few rows say little, so no fewer
     rows than the release is of are drawn, and the first in random order are kept.
     """
-    seed = [int(word) for word in draw_words(bits, 4)]
-    random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
+    random = _generator(bits)
     p = model.means.shape[1]
     layout = layout or layout_of(None, p)
     if marginals is not None and not marginals.marginals.size:
@@ -77,8 +76,8 @@ def draw_pieces(
 
     Notes
     -----
-    A class is in so many pieces only that it has at least 256 rows in each, since ranks and sample moments of fewer say
-    little; smaller classes are in one piece, not all in the same.
+    A class is in so many pieces only that it has at least 64 rows in each, since ranks and sample moments of fewer say
+    little. In which pieces smaller classes are is drawn, so that each piece has about the mix of classes of all rows.
     """
     n_pieces = math.ceil(n_rows / most)
     if n_pieces == 1:
@@ -89,17 +88,24 @@ def draw_pieces(
     if marginals is not None and len(marginals.marginals) > 1 and len(model.roots) > 1:
         model = _with_own_parts(model, layout)
     parts = np.zeros((n_pieces, len(model.shares)), dtype=np.int64)
-    for label, size in enumerate(_whole_sizes(model.shares, n_rows).tolist()):
+    class_rows = _whole_sizes(model.shares, n_rows)
+    starts = _generator(bits).integers(0, n_pieces, len(class_rows))
+    for label, size in enumerate(class_rows.tolist()):
         n_parts = min(n_pieces, max(1, size // _LEAST_OF_A_CLASS))
         ends = np.arange(n_parts + 1) * size // n_parts
-        parts[(label + np.arange(n_parts)) % n_pieces, label] = np.diff(ends)
+        parts[(starts[label] + np.arange(n_parts)) % n_pieces, label] = np.diff(ends)
     for sizes in parts:
         if sizes.any():
-            seed = [int(word) for word in draw_words(bits, 4)]
-            random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
-            lattice, labels, values = _drawn(model, how, sizes, random, layout, later=marginals is not None)
-            _finish_values(lattice, values, labels, layout, marginals)
+            drawn = _drawn(model, how, sizes, _generator(bits), layout, later=marginals is not None)
+            lattice, labels, values = drawn
+            _finish_values(lattice, values, labels, layout, marginals, class_rows)
             yield lattice, labels
+
+
+def _generator(bits: BitSource) -> np.random.Generator:
+    """PCG64, seeded with 256 bits of the source."""
+    seed = [int(word) for word in draw_words(bits, 4)]
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
 
 
 def _drawn(
@@ -162,7 +168,12 @@ def _with_own_parts(model: MomentsModel, layout: Layout) -> MomentsModel:
 
 
 def _finish_values(
-    lattice: IntArray, values: FloatArray, labels: IntArray, layout: Layout, marginals: MomentsRelease | None
+    lattice: IntArray,
+    values: FloatArray,
+    labels: IntArray,
+    layout: Layout,
+    marginals: MomentsRelease | None,
+    class_rows: IntArray | None = None,
 ) -> None:
     """Put the values in their final form into `lattice`; missing ones stay where they are."""
     if not len(values):
@@ -172,7 +183,7 @@ def _finish_values(
         if flag >= 0:
             missing[:, number] = lattice[:, flag] > 0
     if marginals is not None:
-        values = to_marginals(values, missing, labels, marginals, layout)
+        values = to_marginals(values, missing, labels, marginals, layout, class_rows)
     snap(values, layout)
     whole = np.floor(np.clip(values, 0, 2 * HALF_RANGE) + 0.5).astype(np.int64)
     lattice[:, layout.values] = np.where(missing, HALF_RANGE, whole)
