@@ -23,7 +23,7 @@ from tasks.tables import FloatArray, IntArray, SourceTable
 TITLE = "Fabricate"
 DEFAULT_COMPONENTS = 20
 _IN_FLIGHT = 16
-"""Shards a worker that are in memory; the cost of a shard is cubic in its rows, and these differ up to fourfold."""
+"""Shards a worker that are in memory; the cost is cubic in the rows, and a shard may have twice its target."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -119,22 +119,23 @@ def to_marginals(
         With histograms.
     layout : Layout
     class_rows : ndarray of int64, shape (n_classes,), default=None
-        Rows of each class in all pieces, where these are one piece of several; as many as the release is of.
+        Rows of each class in all pieces, where these are one piece of several; as many as the release is of. A row
+        then counts for as many as its class has rows in all pieces for each one here.
     """
     noisy = release.marginals / float(COUNT_UNIT)
     noise = release.marginals_noise / COUNT_UNIT
-    share = release.n_rows / len(cells)
+    weights = np.full(len(cells), release.n_rows / len(cells))
+    if class_rows is not None:
+        weights = (class_rows / np.maximum(np.bincount(labels, minlength=len(class_rows)), 1))[labels]
+    all_weights = weights * (release.n_rows / weights.sum())  # classes that are not in this piece have none
     everyone = [np.arange(len(cells))]
     moved = _moved(
-        cells, missing, everyone, noisy.sum(axis=0)[None], noise * math.sqrt(len(noisy)), [share], release, layout
+        cells, missing, everyone, noisy.sum(axis=0)[None], noise * math.sqrt(len(noisy)), all_weights, release, layout
     )
     if len(noisy) == 1:
         return moved
     members = [np.flatnonzero(labels == label) for label in range(len(noisy))]
-    shares = [share] * len(members)
-    if class_rows is not None:
-        shares = [int(total) / max(len(own), 1) for total, own in zip(class_rows, members, strict=True)]
-    return _moved(moved, missing, members, noisy, noise, shares, release, layout)
+    return _moved(moved, missing, members, noisy, noise, weights, release, layout)
 
 
 def _moved(
@@ -143,11 +144,11 @@ def _moved(
     members: list[IntArray],
     noisy: FloatArray,
     noise: float,
-    shares: list[float],
+    weights: FloatArray,
     release: MomentsRelease,
     layout: Layout,
 ) -> FloatArray:
-    """By rank within each group of rows."""
+    """By rank within each group of rows, each of which stands for so many of the release's rows."""
     out = cells.copy()
     for group, rows in enumerate(members):
         sorts, shown, noises, sizes = [], [], [], []
@@ -157,10 +158,11 @@ def _moved(
             size = len(edges) - 1
             own = rows[~missing[rows, number]]
             own = own[np.argsort(cells[own, number], kind="stable")]
-            drawn = np.diff(np.searchsorted(cells[own, number], edges[1:-1]), prepend=0, append=len(own))
-            expected = max(len(own) * shares[group], 1.0)
+            mass = np.append(0.0, np.cumsum(weights[own]))
+            drawn = np.diff(mass[np.searchsorted(cells[own, number], edges[1:-1])], prepend=0.0, append=mass[-1])
+            expected = max(float(mass[-1]), 1.0)
             seen = noisy[group, start : start + size] / expected
-            shown.append((drawn / max(len(own), 1), seen))
+            shown.append((drawn / (mass[-1] or 1.0), seen))
             noises.append(np.full(size - 1, noise / expected))
             sorts.append(own)
             sizes.append(size)
@@ -179,7 +181,9 @@ def _moved(
                 wanted = np.maximum(drawn + departure, 0.0)
                 wanted = wanted / wanted.sum() if wanted.sum() > 0.0 else drawn
                 edges = bin_edges(layout.levels[number], release.marginal_bins)
-                out[own, number] = _quantiles(cells[own, number], wanted, edges, layout.levels[number])
+                ranks = np.cumsum(weights[own]) - weights[own] / 2.0
+                ranks /= weights[own].sum()
+                out[own, number] = _quantiles(cells[own, number], ranks, wanted, edges, layout.levels[number])
     return out
 
 
@@ -208,12 +212,13 @@ def shrunk(departures: FloatArray, noise: FloatArray) -> FloatArray:
     return np.asarray(departures * np.sum(posterior * (signals[:, None] / variances), axis=0))
 
 
-def _quantiles(ordered: FloatArray, wanted: FloatArray, edges: FloatArray, levels: int) -> FloatArray:
-    """What the drawn values, in order, become: as many in each bin as wanted."""
+def _quantiles(
+    ordered: FloatArray, ranks: FloatArray, wanted: FloatArray, edges: FloatArray, levels: int
+) -> FloatArray:
+    """What the drawn values, in order and with ranks from 0 to 1, become: as many in each bin as wanted."""
     n = len(ordered)
     ends = np.append(0.0, np.cumsum(wanted))
     ends[-1] = 1.0
-    ranks = (np.arange(n) + 0.5) / n
     found = np.clip(np.searchsorted(ends, ranks, side="right") - 1, 0, len(wanted) - 1)
     if levels:
         return level_points(levels)[found].astype(np.float64)
