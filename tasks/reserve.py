@@ -96,7 +96,7 @@ def _require_space(folder: Path, rows: int, table: TableSchema) -> None:
     if needed > free:
         raise RequestRefused(
             f"{folder}: has {free / 2**30:.3g} GiB of free space, the release needs about {needed / 2**30:.3g} GiB "
-            "while it is made; make room, or set FABRICA_HOME elsewhere. Nothing was spent"
+            "while it is made; make room, or set FABRICA_HOME elsewhere. No noise was drawn"
         )
 
 

@@ -130,7 +130,7 @@ def test_a_full_disk_is_told_before_anything_is_spent(
 ) -> None:
     spec = write_project(tmp_path / "p")
     monkeypatch.setattr("tasks.reserve.shutil.disk_usage", lambda _: SimpleNamespace(free=10_000))
-    with pytest.raises(RequestRefused, match=r"free space.*needs about .* GiB.*Nothing was spent"):
+    with pytest.raises(RequestRefused, match=r"free space.*needs about .* GiB.*No noise was drawn"):
         pipeline.propose(spec, "a")
     assert _kinds(home) == [] and not _staging(home, "a").folder.exists()
 
