@@ -6,7 +6,6 @@ rows, which is why the draft says so, and stays with the steward. Whether values
 not looked at; nor is anything guessed from a column's name.
 """
 
-import csv
 import os
 import re
 import unicodedata
@@ -19,20 +18,19 @@ from zoneinfo import available_timezones
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet
 import yaml
 
 from schemas.domains import DOMAINS
 from schemas.errors import RequestRefused, ValidationFailed
 from schemas.spec import DATASET_PATTERN
+from tasks.csv_rows import csv_header, csv_rows
 from tasks.read_spec import LARGEST_SPEC_BYTES
 from tasks.spec_faults import TODO
 from tasks.workspace import project_root
 
 DraftedType = Literal["integer", "numeric", "date", "datetime", "boolean", "categorical", "drop"]
 
-_LARGEST_ROW_BYTES = 16 * 2**20
 _LONGEST_DATASET = 64
 _LONGEST_SIMPLE_KEY = 1000
 """YAML takes a longer key only after a `? `."""
@@ -251,15 +249,7 @@ def _of_arrow(name: str, kind: pa.DataType) -> DraftedColumn:
 
 
 def _csv_columns(path: Path) -> list[DraftedColumn]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header = next(csv.reader(file), None)
-    except UnicodeDecodeError:
-        raise ValidationFailed(f"{path.name}: is not text in UTF-8; save it as UTF-8") from None
-    except (OSError, csv.Error):
-        raise ValidationFailed(f"{path.name}: cannot be read as CSV; check the file and its permissions") from None
-    if not header:
-        raise ValidationFailed(f"{path.name}: is empty, or its first line is; it must begin with a header line")
+    header = csv_header(path)
     _check_names(path, header)
     columns = _infer(path, header)
     _check_header(path, columns)
@@ -292,44 +282,19 @@ def _infer(path: Path, header: list[str]) -> list[DraftedColumn]:
     possible: list[list[DraftedType]] = [list(_PATTERNS) for _ in header]
     offsets = [False] * len(header)
     filled = [False] * len(header)
-    rows, broken = 0, 0
-
-    def count_broken(_: pa.csv.InvalidRow) -> str:
-        nonlocal broken
-        broken += 1
-        return "skip"
-
-    try:
-        with pa.csv.open_csv(
-            path,
-            read_options=pa.csv.ReadOptions(block_size=_LARGEST_ROW_BYTES),
-            parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=count_broken),
-            convert_options=pa.csv.ConvertOptions(
-                column_types=dict.fromkeys(header, pa.string()), null_values=[""], strings_can_be_null=True
-            ),
-        ) as batches:
-            for batch in batches:
-                rows += batch.num_rows
-                for number, cells in enumerate(batch.columns):
-                    if not possible[number]:
-                        continue
-                    cells = pc.drop_null(pc.utf8_trim_whitespace(cells.cast(pa.string())))
-                    cells = cells.filter(pc.not_equal(cells, ""))
-                    filled[number] |= len(cells) > 0
-                    possible[number] = [kind for kind in possible[number] if _all(cells, _PATTERNS[kind])]
-                    if "datetime" in possible[number]:
-                        offsets[number] |= not _all(cells, _OFFSET, holds=False)
-    except (pa.ArrowException, OSError):
-        raise ValidationFailed(
-            f"{path.name}: cannot be read as CSV; it must be UTF-8 text with commas between the columns, and no row "
-            f"may be longer than {_LARGEST_ROW_BYTES // 2**20} MiB"
-        ) from None
-    if broken:
-        raise ValidationFailed(
-            f"{path.name}: {broken} row(s) with a number of columns other than the header's {len(header)}; look for "
-            "stray or trailing commas and open quotes"
-        )
-    if rows == 0:
+    n_rows = 0
+    for rows in csv_rows(path, header):
+        n_rows += len(rows)
+        for number, cells in enumerate(rows.columns):
+            if not possible[number]:
+                continue
+            cells = pc.drop_null(pc.utf8_trim_whitespace(cells))
+            cells = cells.filter(pc.not_equal(cells, ""))
+            filled[number] |= len(cells) > 0
+            possible[number] = [kind for kind in possible[number] if _all(cells, _PATTERNS[kind])]
+            if "datetime" in possible[number]:
+                offsets[number] |= not _all(cells, _OFFSET, holds=False)
+    if n_rows == 0:
         raise ValidationFailed(f"{path.name}: has no rows")
     kinds: list[DraftedType] = [
         kinds[0] if kinds and full else "categorical" for kinds, full in zip(possible, filled, strict=True)

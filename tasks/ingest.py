@@ -7,8 +7,6 @@ categories are left to `validate`. Columns that are dropped, and identifiers, wh
 The source is read in pieces and never held as a whole, unless a single piece holds it. Later steps read the file again.
 """
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -18,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet
 
 from schemas.columns import DroppedColumn, IdentifierColumn
@@ -27,12 +24,12 @@ from schemas.table import TableSchema
 from tasks.columns.cells import LONGEST_TEXT_BYTES, is_text
 from tasks.columns.reading import read_column, with_other
 from tasks.columns.values import level_codes
+from tasks.csv_rows import csv_header, csv_rows
 from tasks.files import sha256_file
 from tasks.pieces import piece_rows
 from tasks.step import step
 from tasks.tables import SourceTable
 
-_LARGEST_ROW_BYTES = 16 * 2**20
 _LONGEST_NAME = 60
 """Characters of a column's name that a message shows."""
 
@@ -153,122 +150,14 @@ def few(faults: list[str], most: int = 20) -> list[str]:
     return faults if len(faults) <= most else [*faults[: most - 1], f"and {len(faults) - most + 1} more of the kind"]
 
 
-# CSV ----------------------------------------------------------------------------------------------------------------
+# Kinds of file ------------------------------------------------------------------------------------------------------
 
 
 def _read_csv(path: Path, declared: TableSchema, _: int) -> Iterator[pa.Table]:
-    header = _csv_header(path)
+    header = [name.strip() for name in csv_header(path)]  # as blanks around cells are
     _check_columns(path, header, declared)
-    if _is_one_line(path):
-        return
-    places = [str(place) for place in range(len(header))]  # pyarrow's names, whatever the header holds
-    broken: list[int] = []
-
-    def count_broken(row: pa.csv.InvalidRow) -> str:
-        broken.append(row.actual_columns)
-        return "skip"
-
-    last: pa.Table | None = None
-    try:
-        with (
-            _Ended(path, len(header)) as file,
-            pa.csv.open_csv(
-                file,
-                read_options=pa.csv.ReadOptions(
-                    block_size=_LARGEST_ROW_BYTES, column_names=places, skip_rows_after_names=1
-                ),
-                parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=count_broken),
-                convert_options=pa.csv.ConvertOptions(
-                    column_types=dict.fromkeys(places, pa.string()), null_values=[""], strings_can_be_null=True
-                ),
-            ) as reader,
-        ):
-            for batch in reader:
-                if batch.num_rows:
-                    if last is not None:
-                        yield last.rename_columns(header).select(declared.read)
-                    last = pa.Table.from_batches([batch])
-    except MemoryError:
-        raise
-    except (pa.ArrowException, OSError):
-        raise ValidationFailed(
-            f"{path.name}: cannot be read as CSV; it must be UTF-8 text with commas between the columns, and no row "
-            f"may be longer than {_LARGEST_ROW_BYTES // 2**20} MiB; look for an open quote"
-        ) from None
-    if last is None or last.slice(last.num_rows - 1).to_pylist()[0] != _Ended.row_of(places):
-        raise ValidationFailed(f"{path.name}: a quote is opened and never closed, so rows are taken for one cell")
-    if broken:
-        raise ValidationFailed(
-            f"{path.name}: {_rows(len(broken))} with a number of columns other than the header's {len(header)}; "
-            "look for stray or trailing commas and open quotes"
-        )
-    if last.num_rows > 1:
-        yield last.slice(0, last.num_rows - 1).rename_columns(header).select(declared.read)
-
-
-def _csv_header(path: Path) -> list[str]:
-    def lines(file: io.TextIOBase) -> Iterator[str]:
-        while line := file.readline(_LARGEST_ROW_BYTES):  # the first line may be the whole file
-            yield line
-
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header = next(csv.reader(lines(file), strict=True), None)
-    except UnicodeDecodeError:
-        raise ValidationFailed(f"{path.name}: is not text in UTF-8; save it as UTF-8") from None
-    except (OSError, csv.Error):
-        raise ValidationFailed(
-            f"{path.name}: cannot be read as CSV; check the file and its permissions, and its header line for an open "
-            "quote"
-        ) from None
-    if not header:
-        raise ValidationFailed(f"{path.name}: is empty, or its first line is; it must begin with a header line")
-    return [name.strip() for name in header]  # as blanks around cells are
-
-
-def _is_one_line(path: Path) -> bool:
-    """Whether a file with a header has nothing after it, not even the end of the line."""
-    if path.stat().st_size > _LARGEST_ROW_BYTES:
-        return False
-    return not {b"\n"[0], b"\r"[0]} & set(path.read_bytes())
-
-
-class _Ended(io.RawIOBase):
-    """A CSV file with one more row, by which one can tell that the rows before it end.
-
-    pyarrow takes everything after an open quote, to the end of the file, for one cell; where that is the last cell of
-    a row, the number of columns is right and nothing is refused.
-    """
-
-    _MARK = "end of the source"
-
-    def __init__(self, path: Path, n_columns: int) -> None:
-        self._file = path.open("rb")
-        self._rest = b"\n" + self._MARK.encode() + b"," * (n_columns - 1) + b"\n"
-
-    @classmethod
-    def row_of(cls, names: list[str]) -> dict[str, str | None]:
-        """The last row, as it is read back."""
-        return {name: cls._MARK if place == 0 else None for place, name in enumerate(names)}
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """The next bytes, of the file as long as there are any."""
-        block = self._file.read(size)
-        if len(block) == size:  # a short block would be taken for one that ends with a row
-            return block
-        cut = len(self._rest) if size < 0 else size - len(block)
-        block, self._rest = block + self._rest[:cut], self._rest[cut:]
-        return block
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
-# Parquet ------------------------------------------------------------------------------------------------------------
+    for rows in csv_rows(path, header):
+        yield rows.select(declared.read)
 
 
 def _read_parquet(path: Path, declared: TableSchema, n_rows: int) -> Iterator[pa.Table]:

@@ -170,7 +170,7 @@ def test_times_with_an_offset_need_a_time_zone(fabrica: Fabrica, project: Path) 
 
 
 def test_a_late_cell_of_another_kind_counts(fabrica: Fabrica, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.draft._LARGEST_ROW_BYTES", 2**12)
+    monkeypatch.setattr("tasks.csv_rows.LARGEST_ROW_BYTES", 2**12)
     (project / "t.csv").write_text("a,b\n" + "1,1\n" * 20_000 + "1,1.5\n")
     columns = _columns(fabrica, "t.csv")
     assert (columns["a"]["type"], columns["b"]["type"]) == ("integer", "numeric")

@@ -212,6 +212,16 @@ def test_a_huge_cell_takes_little_memory(tmp_path: Path) -> None:
     assert 10 < int(mib) < 200  # 300 where the cell is held, and more where it is copied
 
 
+def test_a_program_that_refuses_a_file_ends_by_itself(tmp_path: Path) -> None:
+    """Arrow's threads still read when the program ends; where they enter Python, a run in six is aborted or hangs."""
+    path = tmp_path / "source.csv"
+    path.write_text(HEADER + f"1,,,{'x' * 100 * MIB},x\n", encoding="utf-8")
+    command = [sys.executable, "-c", _READ, str(path)]
+    for _ in range(4):
+        runs = [subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.DEVNULL) for _ in range(4)]
+        assert [run.wait(60) for run in runs] == [0] * 4
+
+
 NAMES = [
     "with blanks in it", 'with "quotes"', "it's", "`ticks`", "select", "größe µ 数", "two\nlines", "a,b", "a.b", "$x",
     "{}", "[0]", "%s", "\\", "A", "a", "nan", "0", "index", "__index_level_0__", "🙂", "tab\there", "=1+1", "values",
@@ -257,7 +267,7 @@ def rows_of_csv(n_rows: int) -> list[str]:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 256 bytes, some ten rows, and pieces of 17 rows."""
-    monkeypatch.setattr("tasks.ingest._LARGEST_ROW_BYTES", 256)
+    monkeypatch.setattr("tasks.csv_rows.LARGEST_ROW_BYTES", 256)
     monkeypatch.setattr("tasks.pieces.PIECE_ROWS", 17)
 
 
@@ -265,7 +275,7 @@ def test_csv_of_many_blocks_gives_what_one_block_gives(tmp_path: Path, monkeypat
     content = HEADER + "".join(rows_of_csv(400))
     whole = read(tmp_path, content)
     expected = frame_of(whole)
-    monkeypatch.setattr("tasks.ingest._LARGEST_ROW_BYTES", 256)
+    monkeypatch.setattr("tasks.csv_rows.LARGEST_ROW_BYTES", 256)
     for size in (1, 17, 399, 400, 401):
         monkeypatch.setattr("tasks.pieces.PIECE_ROWS", size)
         source = read(tmp_path, content)
@@ -302,7 +312,7 @@ def test_parquet_of_many_row_groups_gives_what_csv_gives(tmp_path: Path, small_b
 @pytest.mark.parametrize("end", ["", "\n", "\n\n", "\r\n"])
 def test_blocks_end_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
     """The end of the file, and what is put behind it, fall on every place of a block."""
-    monkeypatch.setattr("tasks.ingest._LARGEST_ROW_BYTES", 64)
+    monkeypatch.setattr("tasks.csv_rows.LARGEST_ROW_BYTES", 64)
     refusals = []
     for rows in range(5, 90):
         try:
