@@ -12,6 +12,7 @@ import typer
 from flows.command import AsJson, Debug, errors_shown
 from flows.ledger_commands import ledger_app
 from flows.schema_commands import schema_app
+from flows.sweep_command import sweep
 from flows.terminal import Terminal
 from schemas.errors import RequestRefused
 
@@ -95,16 +96,21 @@ def verify(folder: ReleaseFolder, as_json: AsJson = False, debug: Debug = False)
 def report(folder: ReleaseFolder, as_json: AsJson = False, debug: Debug = False) -> None:
     """Render the audit report of a release again, from its JSON."""
     with errors_shown(as_json=as_json, debug=debug):
+        from tasks.ledger import Ledger
         from tasks.workspace import Workspace
-        from tasks.write_report import render_report, write_index
+        from tasks.write_index import write_index
+        from tasks.write_report import render_report
 
         resolved = folder.resolve()
         if not (resolved / "manifest.json").is_file():
             raise RequestRefused(f"{folder}: is not a release folder (it has no manifest.json)")
         workspace = Workspace.find(resolved)
         page = render_report(workspace.report(resolved.parent.name, resolved.name))
-        write_index(workspace.reports)
+        write_index(workspace.reports, Ledger.of(workspace.ledger_path))
         print(json.dumps({"report": str(page)}) if as_json else page)
+
+
+app.command()(sweep)
 
 
 @app.command()

@@ -13,9 +13,11 @@ from schemas.errors import ApprovalPending, IntegrityFailed, RequestRefused, Ste
 from schemas.release import Candidate, Publication
 from schemas.spec import ReleaseSpec
 from tasks.accounting import mechanism_of
+from tasks.assess_risks import assess_risks
+from tasks.attack import attack
 from tasks.decode import decode
 from tasks.encode import choose_members, places_of
-from tasks.evaluate import attack, train, train_kahm, training_sets, utility
+from tasks.evaluate import AUDIT_SEED, compare, train, train_kahm, training_sets, utility
 from tasks.fabricate import fabricate, paper_thresholds, settled
 from tasks.files import sha256_file
 from tasks.ingest import ingest
@@ -23,6 +25,7 @@ from tasks.ledger import Ledger
 from tasks.noise import BitSource, OperatingSystemBits
 from tasks.perturb import perturb
 from tasks.plan import refuse_contradiction
+from tasks.plant_canaries import plant_canaries
 from tasks.publish import publish as publish_candidate
 from tasks.read_spec import read_spec
 from tasks.reserve import refuse_uncovered, reserve
@@ -33,9 +36,12 @@ from tasks.shard import shard
 from tasks.stage import stage, staged_frames
 from tasks.staging import Staging, binding, candidate_digest
 from tasks.step import noted, timed
+from tasks.sweep import is_sweep, latest_sweep
+from tasks.train_shadows import train_shadows
 from tasks.validate import validate, validate_release
 from tasks.workspace import Workspace, project_root
-from tasks.write_report import read_report, write_index, write_report
+from tasks.write_index import write_index
+from tasks.write_report import Measured, read_report, write_report
 
 
 def propose(spec_path: Path, release_id: str, bits: BitSource | None = None) -> Candidate:
@@ -69,6 +75,8 @@ def propose(spec_path: Path, release_id: str, bits: BitSource | None = None) -> 
         if ledger.is_published(spec.dataset, release_id):
             staging.discard()
             raise RequestRefused(f"release {spec.dataset}/{release_id} is published already; use another release id")
+        if is_sweep(workspace.report(spec.dataset, release_id)):
+            raise RequestRefused(f"{spec.dataset}/{release_id} is the id of a sweep; use another release id")
         try:
             return _make_candidate(spec, spec_path, staging, ledger, bits)
         except BaseException as error:
@@ -143,14 +151,21 @@ def _make_candidate(
         validate_release(staged_frames(staging.release, spec.table), spec.table)
 
         # evaluation: confidential, for the internal report
-        compared = sample(source, places, noise_added, staging.release, spec.table)
+        compared = sample(source, places, noise_added, marginals, staging.release, spec.table)
         sets = training_sets(compared, spec.table)
         notes: list[str] = []
         n_threads = min(workers.count, usable_cores())
         kahm = train_kahm(sets, compared, spec, n_threads, notes)
-        classifiers = train(sets, compared, kahm, spec, notes)
-        membership_inference = attack(kahm, n_threads)
-        preserved = utility(compared, spec.table)
+        fitted = train(sets, spec, n_threads)
+        classifiers = compare(sets, compared, kahm, fitted, spec, notes)
+        shadows = train_shadows(compared, spec, mechanism, AUDIT_SEED, n_threads, staging.scratch)
+        measured = Measured(
+            classifiers=classifiers,
+            membership_inference=attack(sets, compared, kahm, fitted, shadows, AUDIT_SEED, n_threads),
+            privacy_risks=assess_risks(compared, spec.table, AUDIT_SEED),
+            empirical_epsilon=plant_canaries(compared, spec, mechanism, AUDIT_SEED, workers, staging.scratch),
+            utility=utility(compared, spec.table, AUDIT_SEED),
+        )
         write_report(
             staging,
             manifest,
@@ -162,9 +177,8 @@ def _make_candidate(
             source.sha256,
             str(spec_path),
             validation,
-            classifiers,
-            membership_inference,
-            preserved,
+            measured,
+            latest_sweep(staging.workspace.reports, spec.dataset),
             list(times),
         )
     staging.mark_complete()
@@ -211,11 +225,12 @@ def publish(spec_path: Path, release_id: str, digest: str) -> Publication:
     spec = read_spec(spec_path)
     workspace = Workspace.find(spec_path)
     staging = Staging(workspace, spec.dataset, release_id)
+    ledger = Ledger.of(workspace.ledger_path)
     with workspace.locked(spec.dataset, release_id):
-        manifest = publish_candidate(staging, spec, digest, Ledger.of(workspace.ledger_path))
+        manifest = publish_candidate(staging, spec, digest, ledger)
         staging.discard()
     report = workspace.report(spec.dataset, release_id)
-    write_index(workspace.reports)
+    write_index(workspace.reports, ledger)
     return Publication(
         release_id=release_id,
         dataset=spec.dataset,

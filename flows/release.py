@@ -17,7 +17,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed, State
 
-from flows import pipeline
+from flows import artifacts, pipeline
 from schemas.errors import FabricaError, StepFailed, first_cause
 from schemas.release import Candidate, Publication, PublishRequest
 from schemas.spec import ReleaseRequest
@@ -65,6 +65,8 @@ def _outcome(body: Callable[[], Candidate | Publication]) -> State[Any]:
         return Failed(message=str(failed), name="StepFailed")
     text = f"{result.dataset}/{result.release_id}: {result.guarantee.element.sentence()}"
     get_run_logger().info(text)
+    if isinstance(result, Publication) or result.needs_approval:
+        artifacts.show(result)
     return Completed(message=text, data=result)
 
 

@@ -9,9 +9,15 @@ from pydantic import BaseModel
 from schemas.audit import AuditReport
 from schemas.manifest import Manifest
 from schemas.spec import ReleaseSpec
+from schemas.sweep import Sweep
 
 FOLDER = Path(__file__).parent / "json"
-PUBLISHED: dict[str, type[BaseModel]] = {"spec": ReleaseSpec, "manifest": Manifest, "audit": AuditReport}
+PUBLISHED: dict[str, type[BaseModel]] = {
+    "spec": ReleaseSpec,
+    "manifest": Manifest,
+    "audit": AuditReport,
+    "sweep": Sweep,
+}
 
 
 def json_schema(name: str) -> str:

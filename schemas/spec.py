@@ -23,7 +23,7 @@ MechanismName = Literal[
     "optimal", "dirac-laplace", "staircase", "dirac-staircase", "truncated-laplace", "gaussian", "lattice-optimal",
     "private-moments",
 ]  # fmt: skip
-ClassifierName = Literal["kahm", "nearest-neighbour", "logistic"]
+ClassifierName = Literal["kahm", "nearest-neighbour", "logistic", "gradient-boosting"]
 
 
 class Source(Model):
@@ -182,13 +182,36 @@ class Fabrication(Model):
         raise ValueError("give exactly one of {steps: m}, {relative: rho} and paper")
 
 
+class Attacks(Model):
+    """How hard the audit tries."""
+
+    shadow_models: int = Field(default=16, ge=0, le=1000, strict=True)
+    """Classifiers that the likelihood-ratio attack trains beside the attacked one; with 0 it is left out."""
+
+
 class Evaluation(Model):
     """What the audit measures."""
 
     control_fraction: Number = Field(default=0.3, gt=0, lt=1)
     """Share of rows kept out of fabrication, as test rows and as the attack's non-members."""
-    classifiers: list[ClassifierName] = Field(default=["kahm", "nearest-neighbour", "logistic"], min_length=1)
-    attacks: Literal["default"] = "default"
+    classifiers: list[ClassifierName] = Field(
+        default=["kahm", "nearest-neighbour", "logistic", "gradient-boosting"], min_length=1
+    )
+    attacks: Literal["default"] | Attacks = "default"
+
+    @field_validator("attacks", mode="before")
+    @classmethod
+    def _default_or_mapping(cls, attacks: Any) -> Any:
+        if attacks == "default" or isinstance(attacks, Attacks):
+            return attacks
+        if isinstance(attacks, dict) and set(attacks) == {"shadow_models"}:
+            return Attacks(**attacks)
+        raise ValueError("attacks must be `default` or {shadow_models: N}")
+
+    @property
+    def shadow_models(self) -> int:
+        """Shadow models of the likelihood-ratio attack."""
+        return (Attacks() if self.attacks == "default" else self.attacks).shadow_models
 
     @field_validator("classifiers")
     @classmethod

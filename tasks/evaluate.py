@@ -1,25 +1,21 @@
 """Measure what an attacker and an analyst can do with the release; confidential, for the internal report only."""
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from schemas.audit import (
-    CategoryUtility,
-    ClassifierComparison,
-    ColumnUtility,
-    MembershipInference,
-    TrainedOn,
-    Utility,
-)
 from schemas.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
-from schemas.spec import ReleaseSpec
+from schemas.measures import NotComputed, TrainedOn
+from schemas.spec import ClassifierName, ReleaseSpec
 from schemas.table import TableSchema
+from schemas.utility import CategoryUtility, ClassifierComparison, ColumnUtility, Utility
 from tasks.accounting.lattice import SPACING
+from tasks.audit import TrainedClassifier
 from tasks.columns.layout import layout_of
-from tasks.columns.values import level_codes, to_comparable
+from tasks.columns.values import comparable_bounds, level_codes, to_comparable
 from tasks.encode import encode_features, encode_labels
 from tasks.fabricate import DEFAULT_COMPONENTS
 from tasks.kahm import KAHMClassifier
@@ -27,8 +23,12 @@ from tasks.sample import AuditSample
 from tasks.step import step
 from tasks.tables import FloatArray, IntArray
 
+Fitted = Mapping[tuple[ClassifierName, TrainedOn], TrainedClassifier]
+"""Classifiers by name and by the kind of data they learned from."""
 LARGEST_KAHM_CLASS = 1000
 """Rows of one class that an evaluation's KAHM is trained on at most; its cost is cubic in them."""
+AUDIT_SEED = 20261130
+"""Public: of everything in an audit that is drawn, so that whoever may see the source can repeat it."""
 _QUERIES = 4096
 """Rows whose distances a thread finds at a time."""
 _ORDER_SEED = 20240513
@@ -43,13 +43,21 @@ class TrainingSets:
     ----------
     features : dict from "real", "noise-added" and "fabricated" to ndarray of float64, shape (n_rows, width)
     labels : dict from the same to ndarray of int64, shape (n_rows,)
+    member_places : ndarray of int64, shape (n_rows,)
+        Places of the real rows among the sample's members.
     rows_left_out : int
         Rows of each kind that are in no training set, because a class has more than a KAHM is trained on.
     """
 
     features: dict[TrainedOn, FloatArray]
     labels: dict[TrainedOn, IntArray]
+    member_places: IntArray
     rows_left_out: int
+
+    @property
+    def rows(self) -> dict[TrainedOn, tuple[FloatArray, IntArray]]:
+        """Features and labels of each kind."""
+        return {kind: (features, self.labels[kind]) for kind, features in self.features.items()}
 
 
 def training_sets(sample: AuditSample, table: TableSchema) -> TrainingSets:
@@ -69,15 +77,17 @@ def training_sets(sample: AuditSample, table: TableSchema) -> TrainingSets:
         "fabricated": encode_labels(sample.released, table),
     }
     order = np.random.default_rng(_ORDER_SEED).permutation(len(sample.members.labels))
-    kept = np.sort(order[: min(_rows_before_a_class_is_full(own[order]) for own in labels.values())])
+    kept = np.sort(order[: min(rows_before_a_class_is_full(own[order]) for own in labels.values())])
     return TrainingSets(
         features={kind: rows[kept] for kind, rows in features.items()},
         labels={kind: own[kept] for kind, own in labels.items()},
+        member_places=kept,
         rows_left_out=sample.n_members - len(kept),
     )
 
 
-def _rows_before_a_class_is_full(labels: IntArray) -> int:
+def rows_before_a_class_is_full(labels: IntArray) -> int:
+    """Rows, in their order, until some class has more than `LARGEST_KAHM_CLASS`."""
     overflows = [np.flatnonzero(labels == label)[LARGEST_KAHM_CLASS:] for label in np.unique(labels)]
     return min((int(rows[0]) for rows in overflows if rows.size), default=len(labels))
 
@@ -90,16 +100,25 @@ class KahmAnswers:
     ----------
     members, controls : ndarray of float64, shape (n_rows,)
         Distance of each row to the nearest class.
-    predicted : ndarray of int64, shape (n_controls,)
+    classes : ndarray of int64, shape (n_classes,)
+    scores : ndarray of float64, shape (n_controls, n_classes)
+        Minus the distance of each control row to each class.
     rejected, unresolved : int
         Rows and classes whose nearest image was near a pole, and those among them without another image.
     """
 
     members: FloatArray
     controls: FloatArray
-    predicted: IntArray
+    classes: IntArray
+    scores: FloatArray
     rejected: int
     unresolved: int
+
+    @property
+    def predicted(self) -> IntArray:
+        """The nearest class of each control row; the first of equally near ones."""
+        answers: IntArray = self.classes[self.scores.argmax(axis=1)]
+        return answers
 
 
 @step("Train KAHM classifiers")
@@ -130,7 +149,8 @@ def train_kahm(
             answers[kind] = KahmAnswers(
                 nearest[: len(members)],
                 nearest[len(members) :],
-                classifiers[kind].classes_[distances[len(members) :].argmin(axis=1)],
+                classifiers[kind].classes_,
+                -distances[len(members) :],
                 sum(int(part.result()[1].rejected.sum()) for part in parts),
                 sum(int(part.result()[1].unresolved.sum()) for part in parts),
             )
@@ -149,14 +169,26 @@ def _classifier(spec: ReleaseSpec) -> KAHMClassifier:
 
 
 @step("Train other classifiers")
-def train(
+def train(sets: TrainingSets, spec: ReleaseSpec, n_threads: int) -> Fitted:
+    """The other classifiers that the spec names, each trained on each kind of data."""
+    from tasks.audit import train_classifiers
+
+    asked = [(name, kind) for name in spec.evaluation.classifiers if name != "kahm" for kind in sets.features]
+    with threadpool_limits(1), ThreadPoolExecutor(n_threads, initializer=threadpool_limits, initargs=(1,)) as pool:
+        begun = [pool.submit(train_classifiers, {kind: sets.rows[kind]}, [name]) for name, kind in asked]
+        return {one: fitted for part in begun for one, fitted in part.result().items()}
+
+
+@step("Test classifiers")
+def compare(
     sets: TrainingSets,
     sample: AuditSample,
     kahm: dict[TrainedOn, KahmAnswers],
+    fitted: Fitted,
     spec: ReleaseSpec,
     notes: list[str],
 ) -> ClassifierComparison:
-    """Train each classifier on each kind of data and test it on the real control rows.
+    """Every classifier, trained on each kind of data, on the real control rows.
 
     What a reader of the results must know is appended to `notes`.
     """
@@ -164,45 +196,79 @@ def train(
 
     with threadpool_limits(1):
         return compare_classifiers(
-            {kind: (features, sets.labels[kind]) for kind, features in sets.features.items()},
+            sets.rows,
             sample.controls.scaled,
             sample.controls.labels,
             spec.evaluation.classifiers,
-            kahm={kind: own.predicted for kind, own in kahm.items()},
+            kahm={
+                kind: (own.classes, own.classes[own.scores.argmax(axis=1)], own.scores) for kind, own in kahm.items()
+            },
+            fitted=fitted,
             notes=notes,
         )
 
 
-@step("Attack")
-def attack(kahm: dict[TrainedOn, KahmAnswers], n_threads: int) -> MembershipInference:
-    """The seed paper's membership inference against a KAHM classifier trained on each kind of data."""
-    from tasks.audit import membership_attack
-
-    with threadpool_limits(1), ThreadPoolExecutor(n_threads) as pool:
-        begun = [pool.submit(membership_attack, own.members, own.controls, kind) for kind, own in kahm.items()]
-        attacks = [one.result() for one in begun]
-    one = next(iter(kahm.values()))
-    return MembershipInference(members=len(one.members), controls=len(one.controls), attacks=attacks)
-
-
 @step("Measure utility")
-def utility(sample: AuditSample, table: TableSchema) -> Utility:
-    """How the released columns compare with the members', both in their own units, clipped to the bounds."""
-    from tasks.audit import compare_categories, compare_column, correlation_difference
+def utility(sample: AuditSample, table: TableSchema, seed: int) -> Utility:
+    """How the released table compares with the members': columns, pairs, and rows as a whole.
 
-    members, released = sample.member_frame, sample.released
+    Values are in the columns' own units, clipped to the bounds. Pairs are of features and label.
+    """
+    from tasks.audit import (
+        compare_categories,
+        compare_column,
+        contingency_similarities,
+        correlation_difference,
+        correlation_map,
+        cut,
+        project_rows,
+        propensity,
+    )
+
+    frames = sample.member_frame, sample.released
+    missing: list[NotComputed] = []
     columns: list[ColumnUtility] = []
     categories: list[CategoryUtility] = []
-    for name, column in table.features.items():
+    ordered: dict[str, list[FloatArray]] = {}
+    codes: dict[str, list[IntArray]] = {}
+    for name, column in [*table.features.items(), (table.label, table.columns[table.label])]:
         if isinstance(column, CategoricalColumn | BooleanColumn | OrdinalColumn):
-            shown = [str(level).lower() if isinstance(level, bool) else str(level) for level in column.levels]
-            real, made = (level_codes(frame[name], column.levels) for frame in (members, released))
-            categories.append(compare_categories(real, made, shown, nullable=column.nullable, name=name))
-        if not isinstance(column, CategoricalColumn | BooleanColumn):
-            columns.append(
-                compare_column(name, to_comparable(members[name], column), to_comparable(released[name], column))
-            )
-    encoded = [encode_features(frame, table).astype(np.float64) for frame in (members, released)]
+            real, made = (level_codes(frame[name], column.levels) for frame in frames)
+            codes[name] = [np.where(own < 0, len(column.levels), own) for own in (real, made)]
+            if name != table.label:
+                shown = [str(level).lower() if isinstance(level, bool) else str(level) for level in column.levels]
+                categories.append(
+                    compare_categories(real, made, shown, nullable=column.nullable, name=name, not_computed=missing)
+                )
+        if not isinstance(column, CategoricalColumn | BooleanColumn) and name != table.label:
+            ordered[name] = [to_comparable(frame[name], column) for frame in frames]  # type: ignore[arg-type]
+            bounds = None
+            if not isinstance(column, OrdinalColumn):
+                bounds = comparable_bounds(column)  # type: ignore[arg-type]
+                codes[name] = [cut(own, bounds) for own in ordered[name]]
+            columns.append(compare_column(name, ordered[name][0], ordered[name][1], bounds, missing))
+    encoded = [encode_features(frame, table).astype(np.float64) * SPACING for frame in frames]
     names = [block.column for block in layout_of(table).blocks for _ in range(block.width)]
-    difference, pairs = correlation_difference(encoded[0], encoded[1], names)
-    return Utility(columns=columns, categories=categories, correlation_difference=difference, correlation_pairs=pairs)
+    difference, n_pairs = correlation_difference(encoded[0], encoded[1], names)
+    pairs, similarity = contingency_similarities(
+        list(codes), *([own[side] for own in codes.values()] for side in range(2))
+    )
+    correlations = None
+    if len(ordered) > 1:
+        correlations = correlation_map(
+            list(ordered), *(np.column_stack([own[side] for own in ordered.values()]) for side in range(2))
+        )
+    with threadpool_limits(1):
+        whole = propensity(encoded[0], encoded[1], seed=seed, not_computed=missing)
+    return Utility(
+        columns=columns,
+        categories=categories,
+        correlation_difference=difference,
+        correlation_pairs=n_pairs,
+        correlations=correlations,
+        pairs=pairs,
+        pair_similarity=similarity,
+        propensity=whole,
+        projection=project_rows(encoded[0], encoded[1], missing),
+        not_computed=missing,
+    )

@@ -4,6 +4,7 @@ What it returns is the output of the mechanism. Everything after it is post-proc
 """
 
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -18,9 +19,17 @@ from tasks.noise import BitSource, LabelRandomizedResponse, UnaryRandomizedRespo
 from tasks.noise.bits import draw_words
 from tasks.noise_added import NoiseAdded, piece_of
 from tasks.pieces import piece_rows
-from tasks.staging import Staging
 from tasks.step import step
 from tasks.tables import ConfidentialTable, IntArray, NoiseAddedTable, SourceTable
+
+
+class Keeper(Protocol):
+    """Where noise-added rows are kept: a staging folder, or a rehearsal's own."""
+
+    def keep_noise_added(
+        self, pieces: Iterator[pa.Table], spacing: float, randomness: str, places: IntArray
+    ) -> NoiseAdded:
+        """Keep them."""
 
 
 @step("Add noise")
@@ -30,7 +39,7 @@ def perturb(
     mechanism: Mechanism,
     table: TableSchema,
     bits: BitSource,
-    staging: Staging,
+    staging: Keeper,
     now_drawn: Callable[[], object],
 ) -> NoiseAdded:
     """Released rows Y+, kept in staging: the members' values with noise and estimates from responses in their
@@ -46,7 +55,7 @@ def perturb(
     table : TableSchema
     bits : BitSource
         `OperatingSystemBits` in production; anything else brands the release as not private.
-    staging : Staging
+    staging : Keeper
     now_drawn : callable
         Called once noise was drawn and before any is kept, so that it is recorded whatever happens after.
 

@@ -16,6 +16,8 @@ from tasks.accounting.lattice import SPACING
 from tasks.encode import NOT_A_MEMBER, encoded_pieces
 from tasks.noise_added import NoiseAdded
 from tasks.pieces import integers_of, matrix_of
+from tasks.rehearse import unsmoothed
+from tasks.restore import Marginals
 from tasks.stage import staged_frames
 from tasks.step import step
 from tasks.tables import ConfidentialTable, IntArray, NoiseAddedTable, SourceTable
@@ -34,9 +36,13 @@ class AuditSample:
     Attributes
     ----------
     members, controls : ConfidentialTable
-    member_frame : DataFrame
-        The members as they were read.
+    member_frame, control_frame : DataFrame
+        As they were read.
+    member_rows : ndarray of int64
+        Each member's row of the source, counted from 0.
     noise_added : NoiseAddedTable
+    unsmoothed : DataFrame
+        The noise-added rows, decoded as they are; in the types of the source.
     released : DataFrame
         In the types of the source.
     n_members, n_controls : int
@@ -46,7 +52,10 @@ class AuditSample:
     members: ConfidentialTable
     controls: ConfidentialTable
     member_frame: pd.DataFrame
+    control_frame: pd.DataFrame
+    member_rows: IntArray
     noise_added: NoiseAddedTable
+    unsmoothed: pd.DataFrame
     released: pd.DataFrame
     n_members: int
     n_controls: int
@@ -54,7 +63,12 @@ class AuditSample:
 
 @step("Sample for the audit")
 def sample(
-    source: SourceTable, places: IntArray, noise_added: NoiseAdded, release: Path, table: TableSchema
+    source: SourceTable,
+    places: IntArray,
+    noise_added: NoiseAdded,
+    marginals: Marginals,
+    release: Path,
+    table: TableSchema,
 ) -> AuditSample:
     """The first rows of the release, which stand in random order, the members in their places, and control rows.
 
@@ -64,6 +78,8 @@ def sample(
     places : ndarray of int64, shape (n_rows,)
         From `places_of`.
     noise_added : NoiseAdded
+    marginals : Marginals
+        From `estimate_marginals`.
     release : Path
         The staged release folder.
     table : TableSchema
@@ -97,9 +113,12 @@ def sample(
         members=ConfidentialTable(lattice[members], labels[members], SPACING),
         controls=ConfidentialTable(lattice[others], labels[others], SPACING),
         member_frame=frame.iloc[members].reset_index(drop=True),
+        control_frame=frame.iloc[others].reset_index(drop=True),
+        member_rows=np.flatnonzero(wanted)[members],
         noise_added=NoiseAddedTable(
             matrix_of(shown, "noise_added"), integers_of(shown, "label"), noise_added.spacing, noise_added.randomness
         ),
+        unsmoothed=unsmoothed(shown, noise_added.spacing, marginals, table),
         released=pd.concat(released, ignore_index=True).head(MOST_ROWS),
         n_members=noise_added.n_rows,
         n_controls=n_controls,

@@ -191,9 +191,9 @@ def staged_frames(folder: Path, table: TableSchema) -> Iterator[pd.DataFrame]:
 
 
 def released_frame(rows: pa.Table, table: TableSchema) -> pd.DataFrame:
-    """Released rows in the types in which a source's rows are read, and identifiers as they are."""
+    """Released rows in the types in which a source's rows are read; identifiers, if there are any, as they are."""
     columns = {}
-    for name in table.released:
+    for name in rows.column_names:
         column = table.columns[name]
         if isinstance(column, IdentifierColumn):
             columns[name] = rows.column(name).to_pandas()

@@ -1,32 +1,44 @@
 """Write the internal audit report: JSON first, and the HTML page rendered from it."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from schemas.audit import (
-    AuditReport,
-    ClassifierComparison,
-    MembershipInference,
-    Reproduction,
-    StepTime,
-    Utility,
-    ValidationOutcome,
-)
+from schemas.attacks import EmpiricalEpsilon, MembershipInference, PrivacyRisks
+from schemas.audit import AuditReport, Reproduction, StepTime, ValidationOutcome
 from schemas.errors import IntegrityFailed
 from schemas.manifest import Manifest
+from schemas.sweep import Sweep
+from schemas.utility import ClassifierComparison, Utility
 from tasks.accounting import Mechanism
+from tasks.assess_risks import MOST_ROWS as MOST_HELD
+from tasks.attack import MOST_SIDE_ROWS as MOST_ATTACKED
 from tasks.audit import reliably_above
-from tasks.evaluate import LARGEST_KAHM_CLASS, TrainingSets
+from tasks.evaluate import AUDIT_SEED, LARGEST_KAHM_CLASS, TrainingSets
 from tasks.files import write_whole
 from tasks.pieces import PIECE_ROWS
 from tasks.plan import guarantee_warnings, unperturbed_warning
 from tasks.provenance import code_version, package_versions, python_version
 from tasks.sample import AuditSample
 from tasks.staging import Staging
-from tasks.step import noted, step
+from tasks.step import step
 from tasks.tables import IntArray
 from tasks.workspace import make_private
+
+_MANY_MOVED = 0.1
+"""Share of the rows above which a reader is told that constraints moved them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What the evaluation found."""
+
+    classifiers: ClassifierComparison
+    membership_inference: MembershipInference
+    privacy_risks: PrivacyRisks
+    empirical_epsilon: EmpiricalEpsilon
+    utility: Utility
 
 
 @step("Write report")
@@ -41,9 +53,8 @@ def write_report(
     source_sha256: str,
     spec_path: str,
     validation: ValidationOutcome,
-    classifiers: ClassifierComparison,
-    membership_inference: MembershipInference,
-    utility: Utility,
+    measured: Measured,
+    sweep: Sweep | None,
     step_times: list[StepTime],
 ) -> AuditReport:
     """The audit report of a staged release, as `audit.json` and `audit.html` in staging.
@@ -62,11 +73,14 @@ def write_report(
         guarantee=manifest.guarantee,
         mechanism=manifest.mechanism,
         fabrication=manifest.fabrication,
-        membership_inference=membership_inference,
-        utility=utility,
-        classifiers=classifiers,
+        membership_inference=measured.membership_inference,
+        privacy_risks=measured.privacy_risks,
+        empirical_epsilon=measured.empirical_epsilon,
+        utility=measured.utility,
+        classifiers=measured.classifiers,
+        sweep=sweep,
         validation=validation,
-        warnings=_warnings(manifest, mechanism, sets, sample, validation, classifiers, n_features) + notes,
+        warnings=_warnings(manifest, mechanism, sets, sample, validation, measured.classifiers, n_features) + notes,
         step_times=step_times,
         reproduction=Reproduction(
             command=f"fabrica release {spec_path}",
@@ -74,6 +88,7 @@ def write_report(
             spec_sha256=manifest.spec_sha256,
             source_sha256=source_sha256,
             randomness=manifest.randomness,
+            audit_seed=AUDIT_SEED,
             python=python_version(),
             packages=package_versions(),
         ),
@@ -125,22 +140,6 @@ def read_report(folder: Path) -> AuditReport:
         raise IntegrityFailed(f"{path}: is not a valid audit report; it was changed or cut off") from None
 
 
-def write_index(reports: Path) -> Path:
-    """Render `index.html` of all audit reports below `reports`."""
-    from tasks.reporting import reports_index_html
-
-    found = []
-    for path in sorted(reports.glob("*/*/audit.json")):
-        try:
-            found.append(read_report(path.parent))
-        except IntegrityFailed as error:  # another release's trouble
-            noted(f"left out of the index: {error}")
-    page = reports / "index.html"
-    write_whole(page, reports_index_html(found).encode())
-    page.chmod(0o600)  # internal, as the reports are
-    return page
-
-
 def _warnings(
     manifest: Manifest,
     mechanism: Mechanism,
@@ -170,29 +169,40 @@ def _warnings(
     declared_rows = manifest.spec["table"].get("rows")
     if declared_rows is not None and not 0.8 <= validation.rows / declared_rows <= 1.25:
         warnings.append(
-            f"the spec declares {declared_rows} rows, the source has {validation.rows}: what the plan foretold was for "
-            "another table"
+            f"the spec declares {declared_rows:,} rows, the source has {validation.rows:,}: what the plan foretold was "
+            "for another table"
         )
     if validation.clipped:
         warnings.append(
-            f"{sum(validation.clipped.values())} source values in {len(validation.clipped)} columns lay outside their "
-            "bounds and were clipped"
+            f"{sum(validation.clipped.values()):,} source values in {len(validation.clipped)} columns lay outside "
+            "their bounds and were clipped"
+        )
+    moved = manifest.fabrication.rows_projected
+    if moved > _MANY_MOVED * manifest.rows:
+        warnings.append(
+            f"{moved:,} of {manifest.rows:,} fabricated rows broke a declared constraint and were moved to obey it; "
+            "their columns are less like the real ones than noise alone would make them"
         )
     if manifest.fabrication.shards_unsettled:
         warnings.append(
-            f"in {manifest.fabrication.shards_unsettled} of {manifest.fabrication.shards} shards the stop rule was not "
-            "met after the most steps that are taken; they were smoothed that often"
+            f"in {manifest.fabrication.shards_unsettled:,} of {manifest.fabrication.shards:,} shards the stop rule was "
+            "not met after the most steps that are taken; they were smoothed that often"
         )
     if sets.rows_left_out:
         warnings.append(
-            f"the evaluation trained on at most {LARGEST_KAHM_CLASS} rows of a class and attacked those rows; "
-            f"{sets.rows_left_out} of {manifest.rows} rows are released but were not evaluated this way"
+            f"the evaluation trained on at most {LARGEST_KAHM_CLASS:,} rows of a class and attacked those rows; "
+            f"{sets.rows_left_out:,} of {manifest.rows:,} rows are released but were not evaluated this way"
         )
     measured, controls = len(sample.members.labels), len(sample.controls.labels)
     if measured < sample.n_members or controls < sample.n_controls:
         warnings.append(
-            f"columns, categories and correlations are compared on {measured} of {sample.n_members} members and "
-            f"released rows, drawn at random; classifiers are tested, and the attack is judged, on {controls} of "
-            f"{sample.n_controls} control rows"
+            f"columns, categories and correlations are compared on {measured:,} of {sample.n_members:,} members and "
+            f"released rows, drawn at random; classifiers are tested, and attacks are judged, on {controls:,} of "
+            f"{sample.n_controls:,} control rows"
+        )
+    if len(sets.member_places) > MOST_ATTACKED or measured > MOST_HELD:
+        warnings.append(
+            f"attacks on rows are tried on {MOST_ATTACKED:,} members and as many control rows at most, drawn at "
+            f"random, and the three risks are those of someone who holds {MOST_HELD:,} rows"
         )
     return warnings

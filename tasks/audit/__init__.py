@@ -3,31 +3,64 @@
 Everything here looks at confidential rows on purpose and returns aggregates for the internal audit report.
 """
 
-from tasks.audit.attack import attack_auc, distance_densities, membership_attack, roc_curve
-from tasks.audit.classifiers import compare_classifiers, macro_f1, reliably_above
-from tasks.audit.density_difference import DensityDifference, estimate_density_difference, membership_inference_score
-from tasks.audit.utility import (
-    compare_categories,
-    compare_column,
-    correlation_difference,
-    kolmogorov_smirnov,
-    wilson_interval,
+from tasks.audit.attack import (
+    distance_attack,
+    distance_densities,
+    found_at,
+    membership_attack,
+    most_exposed,
+    roc_curve,
 )
+from tasks.audit.bootstrap import attack_auc
+from tasks.audit.category_utility import compare_categories
+from tasks.audit.class_scores import auc_interval, macro_f1, macro_f1_interval
+from tasks.audit.classifiers import compare_classifiers, reliably_above
+from tasks.audit.column_utility import compare_column, kolmogorov_smirnov
+from tasks.audit.columns_table import ColumnsTable
+from tasks.audit.density_difference import DensityDifference, estimate_density_difference, membership_inference_score
+from tasks.audit.model_attacks import likelihood_ratio_scores, loss_scores, scaled_confidence, shadow_halves
+from tasks.audit.pairs import contingency_similarities, correlation_difference, correlation_map, cut
+from tasks.audit.projection import project_rows
+from tasks.audit.propensity import propensity
+from tasks.audit.proportion import wilson_interval
+from tasks.audit.record_attacks import record_attack_scores
+from tasks.audit.risk import privacy_risks, risk_beyond_controls
+from tasks.audit.training import TrainedClassifier, train_classifiers
 
 __all__ = [
+    "ColumnsTable",
     "DensityDifference",
+    "TrainedClassifier",
     "attack_auc",
+    "auc_interval",
     "compare_categories",
     "compare_classifiers",
     "compare_column",
+    "contingency_similarities",
     "correlation_difference",
+    "correlation_map",
+    "cut",
+    "distance_attack",
     "distance_densities",
     "estimate_density_difference",
+    "found_at",
     "kolmogorov_smirnov",
+    "likelihood_ratio_scores",
+    "loss_scores",
     "macro_f1",
+    "macro_f1_interval",
     "membership_attack",
     "membership_inference_score",
+    "most_exposed",
+    "privacy_risks",
+    "project_rows",
+    "propensity",
+    "record_attack_scores",
     "reliably_above",
+    "risk_beyond_controls",
     "roc_curve",
+    "scaled_confidence",
+    "shadow_halves",
+    "train_classifiers",
     "wilson_interval",
 ]

@@ -1,101 +1,74 @@
-"""The membership attack by distance: how well `small distance = member` works, and how sure that number is.
+"""How well a membership attack tells members from control rows, and how sure that number is.
 
-The attacker calls a row a member if its distance to the nearest class is small. Everything here is deterministic: the
-interval needs no resampling. It was chosen by simulated coverage (nominal 95 %, 1500 repetitions, 20 to 1000 rows a
-side, areas 0.5 to 0.998, equal and unequal spreads): the interval below covered between 93 % and 100 %, the plain
-DeLong interval between 33 % and 96 %, the percentile bootstrap between 39 % and 96 %; the last two fail near 1, where a
-memorising classifier is.
+An attack gives every row a score, higher for a member. The area and its interval are in `bootstrap`. The interval of
+the share of members found at a fixed rate of false accusations was chosen by simulated coverage (nominal 95 %, at 1 %,
+300 repetitions, 150 to 3000 rows a side, areas 0.5 to 0.998): the percentile bootstrap of both sides covered between
+87 % and 99 %, Wilson's form with the bootstrap's variance between 85 % and 97 %, the interval below 95 % or more. Its
+price is width: from 200 control rows nobody knows where one in a hundred begins, and the interval says so.
 """
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm, rankdata
+from scipy.optimize import brentq
+from scipy.special import betainc
+from scipy.stats import binom
 
-from schemas.audit import Density, Interval, MembershipAttack, TrainedOn
+from schemas.attacks import AttackName, Density, DensityDifference, Found, MembershipAttack
+from schemas.measures import Interval, TrainedOn
+from schemas.spec import ClassifierName
+from tasks.audit.bootstrap import attack_auc, checked_scores, upper_level
 from tasks.audit.density_difference import FloatArray, estimate_density_difference, pooled_scale
-from tasks.audit.utility import wilson_bounds
 
 FALSE_POSITIVE_RATES: FloatArray = np.unique(
     np.round(np.concatenate([[0.001, 0.002, 0.005], np.linspace(0, 1, 101)]), 6)
 )
 """The grid of every ROC curve: each hundredth, and three points below one hundredth."""
+FOUND_AT = (0.001, 0.01)
+"""Rates of false accusations at which the share of members found is reported."""
+MOST_EXPOSED = 10
 DENSITY_POINTS = 128
-_INTERVAL_METHOD = "Wilson form with the larger of the DeLong and Hanley-McNeil variances"
 
 
 def _distances(values: ArrayLike, name: str) -> FloatArray:
-    distances = np.asarray(values, dtype=np.float64)
-    if distances.ndim != 1 or distances.size == 0:
-        raise ValueError(f"{name} must be one-dimensional with at least one distance, got shape {distances.shape}")
-    if not np.isfinite(distances).all() or (distances < 0).any():
-        raise ValueError(f"{name} must hold finite distances of at least 0")
-    return np.sort(distances)
+    distances = checked_scores(values, name)
+    if (distances < 0).any():
+        raise ValueError(f"{name} must hold distances of at least 0, got {float(distances.min())}")
+    return distances
 
 
-def _placements(members: FloatArray, controls: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Number of controls beyond each member, and of members before each control; ties count half."""
-    m, n = members.size, controls.size
-    ranks = rankdata(np.concatenate([members, controls]))
-    return n - (ranks[:m] - rankdata(members)), ranks[m:] - rankdata(controls)
+class _Curve:
+    """The corners of a ROC curve, with a straight line (the attacker tosses a coin) where scores are tied.
 
-
-def _hanley_mcneil_ratio(auc: float, m: int, n: int) -> float:
-    """Variance of the area divided by `auc (1 - auc)` in the exponential model, the larger of both orientations."""
-    q1, q2 = (1 - auc) / (2 - auc), auc / (1 + auc)
-    return (1 + max((m - 1) * q1 + (n - 1) * q2, (n - 1) * q1 + (m - 1) * q2)) / (m * n)
-
-
-def attack_auc(r_members: ArrayLike, r_controls: ArrayLike, *, confidence: float = 0.95) -> Interval:
-    """Area under the ROC curve of the attack `small distance = member`, with its confidence interval.
-
-    Parameters
-    ----------
-    r_members : array-like of shape (n_members,)
-        Distances of the rows used for fabrication, finite and at least 0.
-    r_controls : array-like of shape (n_controls,)
-        Distances of the rows kept out of it.
-    confidence : float, default=0.95
-
-    Returns
-    -------
-    Interval
-        The estimate is the chance that a random member is nearer than a random control row; ties count half. 0.5 is a
-        coin toss. The interval has width also where the estimate is 0 or 1.
-
-    Raises
-    ------
-    ValueError
-        If a sample is empty, not one-dimensional, not finite or negative.
-
-    Notes
-    -----
-    The interval is Wilson's, with the number of trials that would give a proportion the variance of this area. That
-    variance is the larger of DeLong's, which assumes no shape but is 0 for separated samples, and Hanley and McNeil's.
-
-    References
-    ----------
-    E. R. DeLong, D. M. DeLong, D. L. Clarke-Pearson: Biometrics 44 (1988) 837-845. J. A. Hanley, B. J. McNeil:
-    Radiology 143 (1982) 29-36. R. G. Newcombe: Statistics in Medicine 25 (2006) 559-573.
+    Where several thresholds share a false-positive rate the curve is vertical: a line that ends there ends at its
+    lowest point, one that starts there starts at its highest.
     """
-    members, controls = _distances(r_members, "r_members"), _distances(r_controls, "r_controls")
-    m, n = members.size, controls.size
-    by_member, by_control = _placements(members, controls)
-    auc = float(by_member.sum()) / (m * n)
-    ratio = _hanley_mcneil_ratio(auc, m, n)
-    if m > 1 and n > 1 and 0 < auc < 1:
-        variance = (by_member / n).var(ddof=1) / m + (by_control / m).var(ddof=1) / n
-        ratio = max(ratio, float(variance) / (auc * (1 - auc)))
-    z = float(norm.ppf((1 + confidence) / 2))
-    lower, upper = wilson_bounds(auc, 1 / ratio, z)
-    return Interval(estimate=auc, lower=lower, upper=upper, confidence=confidence, method=_INTERVAL_METHOD)
+
+    def __init__(self, members: FloatArray, controls: FloatArray) -> None:
+        members, controls = np.sort(-members), np.sort(-controls)
+        thresholds = np.unique(np.concatenate([members, controls]))
+        false = np.concatenate([[0.0], np.searchsorted(controls, thresholds, side="right") / controls.size])
+        true = np.concatenate([[0.0], np.searchsorted(members, thresholds, side="right") / members.size])
+        self.corners, first = np.unique(false, return_index=True)
+        self.lowest, self.highest = true[first], true[np.append(first[1:] - 1, false.size - 1)]
+
+    def at(self, rates: FloatArray, *, lowest: bool = False) -> FloatArray:
+        """True-positive rates, on vertical pieces the highest or the lowest."""
+        left = np.clip(np.searchsorted(self.corners, rates, side="right") - 1, 0, self.corners.size - 1)
+        right = np.minimum(left + 1, self.corners.size - 1)
+        span = self.corners[right] - self.corners[left]
+        share = np.divide(rates - self.corners[left], span, out=np.zeros_like(span), where=span > 0)
+        start = self.highest[left]
+        curve = start + share * (self.lowest[right] - start)
+        return np.where(share == 0, self.lowest[left], curve) if lowest else curve
 
 
-def roc_curve(r_members: ArrayLike, r_controls: ArrayLike) -> tuple[FloatArray, FloatArray]:
+def roc_curve(member_scores: ArrayLike, control_scores: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Rates of false and true positives of the attack, on the grid `FALSE_POSITIVE_RATES`.
 
     Parameters
     ----------
-    r_members, r_controls : array-like of shape (n_members,) and (n_controls,)
+    member_scores, control_scores : array-like of shape (n_members,) and (n_controls,)
+        Finite, higher for a member.
 
     Returns
     -------
@@ -103,21 +76,120 @@ def roc_curve(r_members: ArrayLike, r_controls: ArrayLike) -> tuple[FloatArray, 
         The highest share of members that a threshold finds while it wrongly accuses at most that share of the
         control rows. Between two thresholds the attacker tosses a coin, which is a straight line; so ties count half,
         as in the area.
+
+    Raises
+    ------
+    ValueError
+        If a sample is empty, not one-dimensional or not finite.
     """
-    members, controls = _distances(r_members, "r_members"), _distances(r_controls, "r_controls")
-    thresholds = np.unique(np.concatenate([members, controls]))
-    false = np.concatenate([[0.0], np.searchsorted(controls, thresholds, side="right") / controls.size])
-    true = np.concatenate([[0.0], np.searchsorted(members, thresholds, side="right") / members.size])
-    # Where several thresholds share a false-positive rate the curve is vertical: a line that ends there ends at its
-    # lowest point, one that starts there starts at its highest.
-    corners, first = np.unique(false, return_index=True)
-    last = np.append(first[1:] - 1, false.size - 1)
-    left = np.clip(np.searchsorted(corners, FALSE_POSITIVE_RATES, side="right") - 1, 0, corners.size - 1)
-    right = np.minimum(left + 1, corners.size - 1)
-    span = corners[right] - corners[left]
-    share = np.divide(FALSE_POSITIVE_RATES - corners[left], span, out=np.zeros_like(span), where=span > 0)
-    curve = true[last[left]] + share * (true[first[right]] - true[last[left]])
-    return FALSE_POSITIVE_RATES.copy(), np.where(span > 0, curve, true[last[left]])
+    curve = _Curve(checked_scores(member_scores, "member_scores"), checked_scores(control_scores, "control_scores"))
+    return FALSE_POSITIVE_RATES.copy(), curve.at(FALSE_POSITIVE_RATES)
+
+
+def _mixed_quantile(level: float, weights: FloatArray, right: FloatArray, wrong: FloatArray) -> float:
+    """Quantile of a mixture of beta laws; a law with `right` 0 lies at 0, one with `wrong` 0 at 1."""
+    inside = (right > 0) & (wrong > 0)
+    at_0, a, b, w = float(weights[right == 0].sum()), right[inside], wrong[inside], weights[inside]
+    if at_0 >= level:
+        return 0.0
+    if at_0 + float(w.sum()) <= level:
+        return 1.0
+    return float(brentq(lambda x: at_0 + float(w @ betainc(a, b, x)) - level, 0.0, 1.0, xtol=1e-10))
+
+
+def found_at(member_scores: ArrayLike, control_scores: ArrayLike, fpr: float, *, confidence: float = 0.95) -> Found:
+    """Share of the members that the attack finds while it wrongly accuses a share `fpr` of the population.
+
+    Parameters
+    ----------
+    member_scores, control_scores : array-like of shape (n_members,) and (n_controls,)
+        Finite, higher for a member.
+    fpr : float
+        In (0, 1), for example 0.01.
+    confidence : float, default=0.95
+
+    Returns
+    -------
+    Found
+        The estimate is the ROC curve's value at `fpr`. The rate is `None` with fewer control rows than `1 / fpr`. The
+        interval has width also where the estimate is 0 or 1.
+
+    Raises
+    ------
+    ValueError
+        If a sample is empty, not one-dimensional or not finite, or a number is outside its range.
+
+    Notes
+    -----
+    Both sides are samples: which threshold accuses a share `fpr` is known from the control rows only, how many members
+    lie beyond it from the members only. The number K of control rows beyond the right threshold is binomial with
+    parameters n_controls and `fpr`, whatever the law of the scores, which puts the threshold between the K-th and the
+    next control row. Given it, the share of members has the beta laws of Clopper and Pearson. The ends of the
+    interval are the quantiles of these laws mixed over K: the limit of a bootstrap of both sides that resamples
+    the threshold's rank instead of the rows. The lower end uses the far and the upper end the near control row. Below
+    about 3.7 / `fpr` control rows K may well be 0, nothing bounds the threshold, and the lower end is 0.
+
+    References
+    ----------
+    C. J. Clopper, E. S. Pearson: Biometrika 26 (1934) 404-413. For rates so low: N. Carlini, S. Chien, M. Nasr,
+    S. Song, A. Terzis, F. Tramer: Membership inference attacks from first principles. IEEE S&P (2022), section III.
+    """
+    members, controls = checked_scores(member_scores, "member_scores"), checked_scores(control_scores, "control_scores")
+    level = upper_level(confidence)
+    if not 0 < fpr < 1:
+        raise ValueError(f"fpr must be between 0 and 1, got fpr={fpr}")
+    m, n = members.size, controls.size
+    if n * fpr < 1 - 1e-9:
+        return Found(false_positive_rate=fpr, true_positive_rate=None)
+    curve = _Curve(members, controls)
+    beyond = np.arange(int(binom.ppf(1e-9, n, fpr)), int(binom.isf(1e-9, n, fpr)) + 1)
+    weights = binom.pmf(beyond, n, fpr)
+    weights /= weights.sum()
+    fewest, most = m * curve.at(beyond / n, lowest=True), m * curve.at(beyond / n)
+    estimate = float(curve.at(np.array([fpr]))[0])
+    lower = _mixed_quantile(1 - level, weights, fewest, m - fewest + 1)
+    upper = _mixed_quantile(level, weights, most + 1, m - most)
+    interval = Interval(
+        estimate=estimate,
+        lower=min(lower, estimate),
+        upper=max(upper, estimate),
+        confidence=confidence,
+        method="Clopper-Pearson, mixed over the binomial rank of the threshold among the control rows",
+    )
+    return Found(false_positive_rate=fpr, true_positive_rate=interval)
+
+
+def most_exposed(member_scores: ArrayLike, member_rows: ArrayLike, n: int = MOST_EXPOSED) -> list[int]:
+    """Source rows of the members that the attack is surest of.
+
+    Parameters
+    ----------
+    member_scores : array-like of shape (n_members,)
+    member_rows : array-like of int, shape (n_members,)
+        Row of the source file of each member, at least 0.
+    n : int, default=10
+
+    Returns
+    -------
+    list of int
+        At most `n` rows, highest score first, equal scores by row; empty if all scores are equal, since then nobody is
+        more exposed than another.
+
+    Raises
+    ------
+    ValueError
+        If scores are not finite, or rows are not one whole number of at least 0 for each score.
+    """
+    scores, rows = checked_scores(member_scores, "member_scores"), np.asarray(member_rows)
+    if rows.shape != scores.shape or not np.issubdtype(rows.dtype, np.integer):
+        raise ValueError(
+            f"member_rows must be a whole number for each of {scores.size} scores, got {rows.dtype} {rows.shape}"
+        )
+    if rows.min() < 0:
+        raise ValueError(f"member_rows must be at least 0, got {int(rows.min())}")
+    if scores.min() == scores.max():
+        return []
+    return [int(row) for row in rows[np.lexsort((rows, -scores))[:n]]]
 
 
 def _bandwidth(sample: FloatArray, scale: float) -> float:
@@ -168,8 +240,61 @@ def distance_densities(r_members: ArrayLike, r_controls: ArrayLike) -> Density:
     )
 
 
-def membership_attack(r_members: ArrayLike, r_controls: ArrayLike, trained_on: TrainedOn) -> MembershipAttack:
-    """The seed paper's attack on one classifier: score, area with interval, ROC curve and densities.
+def membership_attack(
+    attack: AttackName,
+    trained_on: TrainedOn,
+    member_scores: ArrayLike,
+    control_scores: ArrayLike,
+    member_rows: ArrayLike,
+    rng_seed: int,
+    classifier: ClassifierName | None = None,
+    density_difference: DensityDifference | None = None,
+) -> MembershipAttack:
+    """What an attack's scores achieve: area with interval, ROC curve, members found, and the most exposed rows.
+
+    Parameters
+    ----------
+    attack : AttackName
+    trained_on : {"real", "noise-added", "fabricated"}
+        What the attacker holds, or what the attacked classifier was trained on.
+    member_scores : array-like of shape (n_members,)
+        Scores of the rows used for fabrication, finite, higher for a member.
+    control_scores : array-like of shape (n_controls,)
+        Scores of the rows kept out of it.
+    member_rows : array-like of int, shape (n_members,)
+        Row of the source file of each member.
+    rng_seed : int
+        Of the bootstrap.
+    classifier : ClassifierName, default=None
+    density_difference : DensityDifference, default=None
+
+    Returns
+    -------
+    MembershipAttack
+
+    Raises
+    ------
+    ValueError
+        If a sample is empty, not one-dimensional or not finite, or `member_rows` does not fit it.
+    """
+    false, true = roc_curve(member_scores, control_scores)
+    return MembershipAttack(
+        attack=attack,
+        trained_on=trained_on,
+        classifier=classifier,
+        auc=attack_auc(member_scores, control_scores, seed=rng_seed),
+        found=[found_at(member_scores, control_scores, fpr) for fpr in FOUND_AT],
+        roc_false_positive_rate=false.tolist(),
+        roc_true_positive_rate=true.tolist(),
+        most_exposed=most_exposed(member_scores, member_rows),
+        density_difference=density_difference,
+    )
+
+
+def distance_attack(
+    r_members: ArrayLike, r_controls: ArrayLike, trained_on: TrainedOn, member_rows: ArrayLike, seed: int
+) -> MembershipAttack:
+    """The seed paper's attack on one KAHM classifier: a row is a member if it is near its nearest class.
 
     Parameters
     ----------
@@ -179,27 +304,39 @@ def membership_attack(r_members: ArrayLike, r_controls: ArrayLike, trained_on: T
         The same for every row kept out of it.
     trained_on : {"real", "noise-added", "fabricated"}
         What the attacked classifier was trained on.
+    member_rows : array-like of int, shape (n_members,)
+        Row of the source file of each member.
+    seed : int
+        Of the bootstrap.
 
     Returns
     -------
     MembershipAttack
-        `sigma` and `regularization` are 0 where all distances are equal and no width exists.
+        With the density difference; its `sigma` and `regularization` are 0 where all distances are equal and no width
+        exists.
 
     Raises
     ------
     ValueError
-        If a sample is empty, not one-dimensional, not finite or negative.
+        If a sample is empty, not one-dimensional, not finite or negative, or `member_rows` does not fit it.
+
+    References
+    ----------
+    M. Kumar, B. A. Moser, L. Fischer (2024), equation (73); see `membership_inference_score`.
     """
     members, controls = _distances(r_members, "r_members"), _distances(r_controls, "r_controls")
     difference = estimate_density_difference(members, controls)
-    false, true = roc_curve(members, controls)
-    return MembershipAttack(
-        trained_on=trained_on,
-        score=difference.score,
-        sigma=difference.sigma,
-        regularization=difference.regularization,
-        auc=attack_auc(members, controls),
-        roc_false_positive_rate=false.tolist(),
-        roc_true_positive_rate=true.tolist(),
-        density=distance_densities(members, controls),
+    return membership_attack(
+        "distance-to-class",
+        trained_on,
+        -members,
+        -controls,
+        member_rows,
+        seed,
+        density_difference=DensityDifference(
+            score=difference.score,
+            sigma=difference.sigma,
+            regularization=difference.regularization,
+            density=distance_densities(members, controls),
+        ),
     )

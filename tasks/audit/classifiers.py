@@ -1,44 +1,27 @@
 """Train on one kind of data, test on real rows: what the release is good for, beside what it costs.
 
-The three classifiers see the same scaled features and are tested on the same control rows. `kahm` is the seed paper's,
-`nearest-neighbour` is the most local learner there is and reacts strongly to noise, `logistic` is a global one.
+All classifiers see the same scaled features and are tested on the same control rows. `kahm` is the seed paper's; for
+the others see `tasks.audit.training`.
 """
 
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from schemas.audit import ClassifierComparison, ClassifierResult, TrainedOn
+from schemas.measures import TrainedOn
 from schemas.spec import ClassifierName
-from tasks.audit.utility import wilson_interval
+from schemas.utility import ClassifierComparison, ClassifierResult
+from tasks.audit.class_scores import auc_interval, macro_f1_interval
+from tasks.audit.density_difference import FloatArray
+from tasks.audit.proportion import wilson_interval
+from tasks.audit.training import Labels, TrainedClassifier, train_classifiers
 
-Labels = NDArray[Any]
-Predictor = Callable[[NDArray[np.float64]], Labels]
-LOGISTIC_ITERATIONS = 5000
-
-
-def macro_f1(y_true: ArrayLike, y_predicted: ArrayLike) -> float:
-    """Mean of the classes' F1 scores, every class that occurs among the true labels counting the same.
-
-    Parameters
-    ----------
-    y_true, y_predicted : array-like of shape (n_rows,)
-
-    Returns
-    -------
-    float
-        A class that is never predicted scores 0. A class that is predicted but has no test row is no term of the mean;
-        the wrong answers lower the scores of the classes they were taken from.
-    """
-    true, predicted = np.asarray(y_true), np.asarray(y_predicted)
-    scores = []
-    for label in np.unique(true):
-        hits = np.count_nonzero((true == label) & (predicted == label))
-        scores.append(2 * hits / (np.count_nonzero(true == label) + np.count_nonzero(predicted == label)))
-    return float(np.mean(scores))
+KahmAnswer = tuple[ArrayLike, ArrayLike, ArrayLike]
+"""Of one `kahm` classifier: classes (n_classes,), answers (n_test,) and class scores (n_test, n_classes)."""
+_RESAMPLING_SEED = 20240612
+"""Of the intervals of macro-F1: the same control rows and answers always have the same interval."""
 
 
 def majority_class(y: ArrayLike) -> Any:
@@ -47,92 +30,14 @@ def majority_class(y: ArrayLike) -> Any:
     return labels[np.argmax(counts)]
 
 
-def _fit_nearest(X: NDArray[np.float64], y: Labels, notes: list[str]) -> Predictor:
-    from sklearn.neighbors import KNeighborsClassifier
-
-    predict: Predictor = KNeighborsClassifier(n_neighbors=1).fit(X, y).predict
-    return predict
-
-
-def _fit_logistic(X: NDArray[np.float64], y: Labels, notes: list[str]) -> Predictor:
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    if np.unique(y).size == 1:
-        return lambda rows: np.full(len(rows), y[0], dtype=y.dtype)
-    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=LOGISTIC_ITERATIONS))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model.fit(X, y)
-    for warning in caught:
-        if not issubclass(warning.category, ConvergenceWarning):
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    if any(issubclass(warning.category, ConvergenceWarning) for warning in caught):
-        notes.append(
-            f"had not converged after {LOGISTIC_ITERATIONS} iterations: its accuracy is that of an unfinished fit"
-        )
-    predict: Predictor = model.predict
-    return predict
-
-
-_FIT: dict[ClassifierName, Callable[[NDArray[np.float64], Labels, list[str]], Predictor]] = {
-    "nearest-neighbour": _fit_nearest,
-    "logistic": _fit_logistic,
-}
-
-
-def compare_classifiers(
-    training_sets: Mapping[TrainedOn, tuple[ArrayLike, ArrayLike]],
-    X_test: ArrayLike,
-    y_test: ArrayLike,
-    names: Sequence[ClassifierName],
-    *,
-    kahm: Mapping[TrainedOn, ArrayLike] | None = None,
-    notes: list[str] | None = None,
-) -> ClassifierComparison:
-    """Train every named classifier on every training set and test it on real control rows.
-
-    Parameters
-    ----------
-    training_sets : mapping of {"real", "noise-added", "fabricated"} to (X, y)
-        Features in scaled units, (n_train, n_features), and labels, (n_train,). All have the same number of rows.
-    X_test : array-like of shape (n_test, n_features)
-        Scaled features of the control rows.
-    y_test : array-like of shape (n_test,)
-        Their labels.
-    names : sequence of {"kahm", "nearest-neighbour", "logistic"}
-        Which classifiers, in the order of the report.
-    kahm : mapping from the same to array-like of shape (n_test,), default=None
-        What the `kahm` classifier answered on the control rows; needed if it is named. An attack needs its distances
-        besides, so whoever has these has the answers.
-    notes : list of str, default=None
-        Sentences that a reader of the results must know are appended here, for the report's warnings.
-
-    Returns
-    -------
-    ClassifierComparison
-        Accuracies have Wilson intervals; for `macro_f1` see the function of that name. `majority_accuracy` is the
-        accuracy on the control rows of always answering the largest class of the members (of `real` if it is among
-        the training sets, else of the first one; the first in sorted order among equally large ones).
-
-    Raises
-    ------
-    ValueError
-        If there is no training set, no control row, or if shapes do not agree.
-
-    Notes
-    -----
-    `logistic` standardises the features on its own training data and uses scikit-learn's default ridge. If training
-    data hold a single class, it answers that class, as the other two do.
-    """
-    test, truth = np.asarray(X_test, dtype=np.float64), np.asarray(y_test)
+def _checked(
+    training_sets: Mapping[TrainedOn, tuple[ArrayLike, ArrayLike]], test: FloatArray, truth: Labels
+) -> dict[TrainedOn, tuple[FloatArray, Labels]]:
     if test.ndim != 2 or truth.shape != test.shape[:1] or truth.size == 0:
         raise ValueError(f"X_test {test.shape} and y_test {truth.shape} must hold the same rows, at least one")
     if not training_sets:
         raise ValueError("training_sets must hold at least one kind of data")
-    arrays: dict[TrainedOn, tuple[NDArray[np.float64], Labels]] = {}
+    arrays: dict[TrainedOn, tuple[FloatArray, Labels]] = {}
     for kind, (X, y) in training_sets.items():
         rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
         if rows.ndim != 2 or rows.shape[1] != test.shape[1] or labels.shape != rows.shape[:1] or labels.size == 0:
@@ -144,24 +49,81 @@ def compare_classifiers(
     sizes = {labels.size for _, labels in arrays.values()}
     if len(sizes) > 1:
         raise ValueError(f"training sets must have the same number of rows, got {sorted(sizes)}")
+    return arrays
+
+
+def compare_classifiers(
+    training_sets: Mapping[TrainedOn, tuple[ArrayLike, ArrayLike]],
+    X_test: ArrayLike,
+    y_test: ArrayLike,
+    names: Sequence[ClassifierName],
+    *,
+    kahm: Mapping[TrainedOn, KahmAnswer] | None = None,
+    fitted: Mapping[tuple[ClassifierName, TrainedOn], TrainedClassifier] | None = None,
+    notes: list[str] | None = None,
+) -> ClassifierComparison:
+    """Test every named classifier, trained on every training set, on real control rows.
+
+    Parameters
+    ----------
+    training_sets : mapping of {"real", "noise-added", "fabricated"} to (X, y)
+        Features in scaled units, (n_train, n_features), and labels, (n_train,). All have the same number of rows.
+    X_test : array-like of shape (n_test, n_features)
+        Scaled features of the control rows.
+    y_test : array-like of shape (n_test,)
+        Their labels.
+    names : sequence of {"kahm", "nearest-neighbour", "logistic", "gradient-boosting"}
+        Which classifiers, in the order of the report.
+    kahm : mapping from the same to (classes, predicted, scores), default=None
+        What the `kahm` classifier said of the control rows; needed if it is named. Shapes (n_classes,), (n_test,),
+        (n_test, n_classes); the larger a score, the more that class, so a distance is to be negated.
+    fitted : mapping from (name, kind) to TrainedClassifier, default=None
+        From `train_classifiers` with the same training sets and names, if they serve something else besides; fitted
+        here if left out.
+    notes : list of str, default=None
+        Sentences that a reader of the results must know are appended here, for the report's warnings.
+
+    Returns
+    -------
+    ClassifierComparison
+        Accuracies have Wilson intervals; for `macro_f1` see `macro_f1_interval`, for `auc` see `auc_interval`, with
+        probabilities as scores, or minus the distance to the nearest training row of each class. `majority_accuracy` is
+        the accuracy on the control rows of always answering the largest class of the members (of `real` if it is among
+        the training sets, else of the first one; the first in sorted order among equally large ones).
+
+    Raises
+    ------
+    ValueError
+        If there is no training set, no control row, no answer of a named `kahm`, or if shapes do not agree.
+    """
+    test, truth = np.asarray(X_test, dtype=np.float64), np.asarray(y_test)
+    arrays = _checked(training_sets, test, truth)
+    models = train_classifiers(arrays, names) if fitted is None else fitted
     members = arrays["real"] if "real" in arrays else next(iter(arrays.values()))
     results = []
     for name in names:
-        for kind, (rows, labels) in arrays.items():
-            remarks: list[str] = []
-            predicted = np.asarray((kahm or {})[kind]) if name == "kahm" else _FIT[name](rows, labels, remarks)(test)
+        for kind in arrays:
+            if name == "kahm":
+                if kahm is None or kind not in kahm:
+                    raise ValueError(f"kahm must hold an answer for `{kind}` data")
+                classes, predicted, scores = (np.asarray(part) for part in kahm[kind])
+            else:
+                model = models[name, kind]
+                classes, scores = model.classes_, model.scores(test)
+                predicted = classes[scores.argmax(axis=1)]
+                if notes is not None:
+                    notes.extend(f"classifier {name} trained on {kind} data {remark}" for remark in model.remarks)
             results.append(
                 ClassifierResult(
                     name=name,
                     trained_on=kind,
                     accuracy=wilson_interval(int(np.count_nonzero(predicted == truth)), truth.size),
-                    macro_f1=macro_f1(truth, predicted),
+                    macro_f1=macro_f1_interval(truth, predicted, seed=_RESAMPLING_SEED),
+                    auc=auc_interval(truth, scores, classes),
                 )
             )
-            if notes is not None:
-                notes.extend(f"classifier {name} trained on {kind} data {remark}" for remark in remarks)
     return ClassifierComparison(
-        train_rows=sizes.pop(),
+        train_rows=members[1].size,
         test_rows=truth.size,
         majority_accuracy=float(np.mean(truth == majority_class(members[1]))),
         results=results,

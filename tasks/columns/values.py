@@ -82,6 +82,14 @@ def to_comparable(values: pd.Series, column: OrderedColumn) -> FloatArray:
     return numbers
 
 
+def comparable_bounds(column: OrderedColumn) -> tuple[float, float]:
+    """The bounds in the unit of `to_comparable`."""
+    lower, upper = _ends(column)
+    if isinstance(column, DateColumn | DatetimeColumn):
+        return 0.0, (upper - lower) / (1.0 if isinstance(column, DateColumn) else _DAY)
+    return lower, upper
+
+
 def on_grid(values: pd.Series, column: OrderedColumn) -> bool:
     """Whether all values are ones that a release may hold: multiples of the precision, whole ones of the resolution."""
     numbers = as_numbers(values, column)

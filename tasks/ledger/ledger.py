@@ -7,7 +7,7 @@ is compared with the budget is the (epsilon, delta) of everything together, neve
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from schemas.errors import BudgetRefused, IntegrityFailed, RequestRefused
@@ -106,14 +106,7 @@ class Ledger:
         """
         with self._database.writing() as writer:
             entries = [entry for entry in read_chain(writer.rows()) if entry.dataset == dataset]
-            recorded = _budget(entries)
-            if recorded is not None and recorded != budget:
-                raise RequestRefused(
-                    f"privacy.budget: the ledger holds epsilon {recorded.epsilon:g} and delta {recorded.delta:g} for "
-                    f"data set {dataset}, the spec says epsilon {budget.epsilon:g} and delta {budget.delta:g}; a "
-                    "budget holds over all releases: write the ledger's into the spec, or change it with "
-                    "`fabrica ledger set-budget`"
-                )
+            recorded = _agreed_budget(dataset, entries, budget)
             charged = _charged(entries)
             if release_id in charged:
                 entry = charged[release_id]
@@ -131,6 +124,56 @@ class Ledger:
                     writer, dataset, "reserve", release_id, charge.epsilon, charge.delta, events=events, binding=binding
                 )
         raise BudgetRefused(_refusal(dataset, entries, charge, budget))  # others need not wait for its text
+
+    def reserve_all(
+        self,
+        dataset: str,
+        charges: Mapping[str, tuple[Guarantee, Sequence[Event]]],
+        budget: Budget,
+        binding: str,
+    ) -> list[LedgerEntry]:
+        """Charge several runs of a data set in one decision: all of them or none.
+
+        Parameters
+        ----------
+        dataset : str
+        charges : mapping of release id to (Guarantee, sequence of Event)
+            What each states and runs on one record, as for `reserve`.
+        budget : Budget
+            As for `reserve`.
+        binding : str
+            Digest of what the charges are for.
+
+        Returns
+        -------
+        list of LedgerEntry
+            The `reserve` entries, in the order of `charges`.
+
+        Raises
+        ------
+        BudgetRefused
+            Together they do not fit what is left; nothing is written.
+        RequestRefused
+            The spec's budget is not the ledger's, or the ledger knows one of the ids already.
+        """
+        with self._database.writing() as writer:
+            entries = [entry for entry in read_chain(writer.rows()) if entry.dataset == dataset]
+            recorded = _agreed_budget(dataset, entries, budget)
+            known = {entry.release_id for entry in entries}
+            if taken := [release_id for release_id in charges if release_id in known]:
+                raise RequestRefused(
+                    f"the ledger knows {dataset}/{taken[0]} already; use another id. Nothing was spent"
+                )
+            if _fits([*_events(entries), *(event for _, events in charges.values() for event in events)], budget):
+                if recorded is None:
+                    _append(writer, dataset, "budget", None, budget.epsilon, budget.delta)
+                return [
+                    _append(
+                        writer, dataset, "reserve", own, charge.epsilon, charge.delta, events=events, binding=binding
+                    )
+                    for own, (charge, events) in charges.items()
+                ]
+        raise BudgetRefused(_refusal_of_all(dataset, entries, [events for _, events in charges.values()], budget))
 
     def draw(self, dataset: str, release_id: str) -> LedgerEntry:
         """Tell that a release's noise exists from now on. It can happen once for a charge, so noise is drawn once.
@@ -273,6 +316,19 @@ def _budget(entries: Sequence[LedgerEntry]) -> Budget | None:
     return Budget(epsilon=stated[-1].epsilon, delta=stated[-1].delta) if stated else None
 
 
+def _agreed_budget(dataset: str, entries: Sequence[LedgerEntry], budget: Budget) -> Budget | None:
+    """The budget that the ledger holds, if any; refuses a spec that states another."""
+    recorded = _budget(entries)
+    if recorded is not None and recorded != budget:
+        raise RequestRefused(
+            f"privacy.budget: the ledger holds epsilon {recorded.epsilon:g} and delta {recorded.delta:g} for "
+            f"data set {dataset}, the spec says epsilon {budget.epsilon:g} and delta {budget.delta:g}; a "
+            "budget holds over all releases: write the ledger's into the spec, or change it with "
+            "`fabrica ledger set-budget`"
+        )
+    return recorded
+
+
 def _charged(entries: Sequence[LedgerEntry]) -> dict[str, LedgerEntry]:
     """The charges that stand, by release: reserved and not voided since."""
     charged: dict[str, LedgerEntry] = {}
@@ -329,6 +385,24 @@ def _refusal(dataset: str, entries: Sequence[LedgerEntry], charge: Guarantee, bu
         f"data set {dataset}: this release costs epsilon {charge.epsilon:.6g} and delta {charge.delta:.3g} at record "
         f"level; {balance.remaining_epsilon:.6g} and {balance.remaining_delta:.3g} of {budget.epsilon:g} and "
         f"{budget.delta:g} are left. Nothing was spent; {advice}"
+    )
+
+
+def _refusal_of_all(
+    dataset: str, entries: Sequence[LedgerEntry], asked: Sequence[Sequence[Event]], budget: Budget
+) -> str:
+    from tasks.accounting.composition import composed_epsilon
+
+    balance, spent = _balance(dataset, entries, budget), _events(entries)
+    cost = composed_epsilon([event for events in asked for event in events], budget.delta)
+    fitting = 0
+    while fitting < len(asked) and _fits([*spent, *(e for events in asked[: fitting + 1] for e in events)], budget):
+        fitting += 1
+    together = f"epsilon {cost:.6g} at delta {budget.delta:.3g}" if math.isfinite(cost) else "more than any epsilon"
+    return (
+        f"data set {dataset}: {len(asked)} runs cost {together} at record level together; "
+        f"{balance.remaining_epsilon:.6g} and {balance.remaining_delta:.3g} of {budget.epsilon:g} and "
+        f"{budget.delta:g} are left. Nothing was spent; the first {fitting} of them would fit"
     )
 
 

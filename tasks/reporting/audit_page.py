@@ -4,40 +4,27 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from schemas.audit import AuditReport, MembershipAttack, ValidationCheck
-from tasks.reporting import figures
-from tasks.reporting.columns import category_rows, column_figure, column_rows, correlation
+from schemas.audit import AuditReport, ValidationCheck
+from schemas.measures import NotComputed
+from tasks.reporting import attacks, columns, pairs, risks, usefulness
 from tasks.reporting.environment import page
-from tasks.reporting.figure import Figure
 from tasks.reporting.making import fabrication_rows, noise_figure
-from tasks.reporting.numbers import (
-    NBSP,
-    estimate,
-    estimate_percent,
-    fixed,
-    interval_decimals,
-    interval_range,
-    interval_range_percent,
-    percent,
-    plural,
-    share_of_rows,
-    significant,
-)
-from tasks.reporting.words import (
+from tasks.reporting.names import ATTACK_MEANINGS, ATTACKS, CLASSIFIERS, RISK_MEANINGS, RISKS, TRAINED_ON
+from tasks.reporting.numbers import plural, significant, with_thousands
+from tasks.reporting.verdicts import (
     ATTACK_RULE,
-    CLASSIFIERS,
-    COIN_TOSS,
-    GRADE_RULE,
-    TRAINED_ON,
+    DISTRIBUTION_RULE,
+    EPSILON_RULE,
+    RISK_RULE,
     UTILITY_RULE,
     attack_verdict,
-    best_result,
-    guarantee_verdict,
-    not_covered,
+    below_a_coin_toss,
+    distribution_verdict,
+    epsilon_verdict,
+    risk_verdict,
     utility_verdict,
 )
+from tasks.reporting.words import GRADE_RULE, guarantee_verdict, in_plain_words, not_covered
 
 
 def audit_html(report: AuditReport) -> str:
@@ -53,130 +40,122 @@ def audit_html(report: AuditReport) -> str:
         The page; it loads nothing, needs no JavaScript, and is the same for the same report.
     """
     written = report.model_dump_json(indent=2) + "\n"
+    element = guarantee_verdict(report.guarantee.element, report.uncovered)
+    record = guarantee_verdict(report.guarantee.record, report.uncovered)
+    measured = {
+        "attack": attack_verdict(report),
+        "risks": risk_verdict(report),
+        "epsilon": epsilon_verdict(report),
+        "usefulness": utility_verdict(report),
+        "distributions": distribution_verdict(report),
+    }
     return page(
         "audit.html",
         report=report,
-        element=guarantee_verdict(report.guarantee.element, report.uncovered),
-        record=guarantee_verdict(report.guarantee.record, report.uncovered),
-        attack=attack_verdict(report),
-        usefulness=utility_verdict(report),
-        moments=report.mechanism.name == "private-moments",
+        plainly=in_plain_words(report.guarantee.element, report.guarantee.record, report.uncovered),
+        element=element,
+        record=record,
+        measured=measured,
+        tiles=[(element, "#guarantee"), (record, "#guarantee"), *((v, f"#{name}") for name, v in measured.items())],
+        warnings=[_sentence(with_thousands(warning)) for warning in report.warnings],
         not_covered=not_covered(report.rows, report.feature_columns, report.guarantee.element, report.mechanism),
-        attack_rows=_attack_rows(report),
-        accuracy_table=_accuracy_table(report),
-        density_figures=[_density_figure(report, a) for a in report.membership_inference.attacks],
-        roc_figure=_roc_figure(report),
-        accuracy_figure=_accuracy_figure(report),
-        column_figure=column_figure(report),
-        column_rows=column_rows(report),
-        category_rows=category_rows(report),
-        correlation=correlation(report),
+        trained_on=TRAINED_ON,
+        **_attack_parts(report),
+        **_usefulness_parts(report),
+        **_column_parts(report),
+        moments=report.mechanism.name == "private-moments",
         noise_figure=noise_figure(report),
         fabrication_rows=fabrication_rows(report),
         check_rows=_check_rows(report.validation.checks),
         failed_checks=sum(not check.success for check in report.validation.checks),
         total_seconds=sum(step.seconds for step in report.step_times),
-        rules=[GRADE_RULE, ATTACK_RULE, UTILITY_RULE],
-        trained_on=TRAINED_ON,
-        classifier_names=CLASSIFIERS,
+        rules=[GRADE_RULE, ATTACK_RULE, RISK_RULE, EPSILON_RULE, UTILITY_RULE, DISTRIBUTION_RULE],
         digest=hashlib.sha256(written.encode()).hexdigest(),
     )
 
 
-def _attack_rows(report: AuditReport) -> list[dict[str, str]]:
-    return [
-        {
-            "trained_on": TRAINED_ON[attack.trained_on],
-            "auc": estimate(attack.auc),
-            "range": interval_range(attack.auc, COIN_TOSS),
-            "score": significant(attack.score, 2),
-            "parameters": f"width {significant(attack.sigma, 2)}, ridge {significant(attack.regularization, 2)}"
-            if attack.sigma > 0
-            else "width, ridge: not computed, all distances are equal",
-            "found": _found(attack, 0.01),
-        }
-        for attack in report.membership_inference.attacks
-    ]
+def _attack_parts(report: AuditReport) -> dict[str, Any]:
+    inference, empirical = report.membership_inference, report.empirical_epsilon
+    groups = attacks.attack_groups(report)
+    roc = attacks.roc_figures(groups)
+    risk_rows = risks.risk_rows(report)
+    held = report.privacy_risks.risks
+    return {
+        "attack_meanings": [(ATTACKS[name], ATTACK_MEANINGS[name]) for name in attacks.attacks_run(report)],
+        "attack_table": attacks.attack_table(groups),
+        "found_tables": attacks.found_tables(groups, inference.controls),
+        "area_methods": attacks.interval_methods([a.auc for a in inference.attacks]),
+        "found_methods": attacks.interval_methods(
+            [f.true_positive_rate for a in inference.attacks for f in a.found if f.true_positive_rate is not None]
+        ),
+        "below": below_a_coin_toss(report),
+        "roc_figures": roc[: attacks.MOST_OPEN],
+        "more_roc_figures": roc[attacks.MOST_OPEN :],
+        "density_figures": attacks.density_figures(report),
+        "score_rows": attacks.score_rows(report),
+        "exposed_rows": attacks.exposed_rows(groups),
+        "attacks_missing": _missing(inference.not_computed),
+        "risk_meanings": [(RISKS[name], RISK_MEANINGS[name]) for name in RISKS if any(r.risk == name for r in held)],
+        "risk_figure": risks.risk_figure(report),
+        "risk_rows": [row for row in risk_rows if not row["folded"]],
+        "more_risk_rows": [row for row in risk_rows if row["folded"]],
+        "rate_methods": attacks.interval_methods([i for r in held for i in (r.members, r.controls, r.naive)]),
+        "risk_methods": attacks.interval_methods([r.risk_beyond_controls for r in held]),
+        "risks_missing": _missing(report.privacy_risks.not_computed),
+        "epsilon_figure": risks.epsilon_figure(report),
+        "epsilon_rows": risks.epsilon_rows(report),
+        "claimed": f"ε = {significant(empirical.claimed_epsilon)}, δ = {significant(empirical.delta)}",
+        "epsilon_missing": _missing(empirical.not_computed),
+    }
 
 
-def _found(attack: MembershipAttack, false_positive_rate: float) -> str:
-    """Share of members found at a rate of false accusations, from the report's curve."""
-    false, true = attack.roc_false_positive_rate, attack.roc_true_positive_rate
-    if not false or len(false) != len(true):
-        return "not computed (no curve)"
-    return percent(float(np.interp(false_positive_rate, false, true)))
+def _usefulness_parts(report: AuditReport) -> dict[str, Any]:
+    sweep = report.sweep
+    return {
+        "accuracy_figure": usefulness.accuracy_figure(report),
+        "accuracy_table": usefulness.accuracy_table(report),
+        "classifier_methods": [
+            (name, attacks.interval_methods(found)) for name, found in usefulness.classifier_intervals(report) if found
+        ],
+        "classifiers_missing": _missing(report.classifiers.not_computed),
+        "classifier_names": CLASSIFIERS,
+        "sweep_figures": [] if sweep is None else usefulness.sweep_figures(sweep),
+        "sweep_rows": [] if sweep is None else usefulness.sweep_rows(sweep),
+        "sweep_facts": "" if sweep is None else usefulness.sweep_facts(sweep),
+    }
 
 
-def _accuracy_table(report: AuditReport) -> list[dict[str, Any]]:
-    table: dict[str, dict[str, dict[str, str]]] = {}
-    for result in report.classifiers.results:
-        table.setdefault(CLASSIFIERS[result.name], {})[result.trained_on] = {
-            "accuracy": estimate_percent(result.accuracy),
-            "range": interval_range_percent(result.accuracy),
-            "f1": fixed(result.macro_f1, interval_decimals(result.accuracy)),
-        }
-    return [{"name": name, "cells": cells} for name, cells in table.items()]
+def _column_parts(report: AuditReport) -> dict[str, Any]:
+    small = columns.small_figures(report)
+    return {
+        "sample_note": _sentence(with_thousands(columns.sample_note(report))),
+        "column_figure": columns.column_figure(report),
+        "small_figures": small[: columns.MOST_OPEN],
+        "more_small_figures": small[columns.MOST_OPEN :],
+        "column_rows": columns.column_rows(report),
+        "quantiles": columns.quantile_table(report),
+        "category_rows": columns.category_rows(report),
+        "correlation": pairs.correlation(report),
+        "correlations": pairs.correlations(report),
+        "pair_sentence": pairs.pair_sentence(report),
+        "pair_rows": pairs.pair_rows(report),
+        "propensity_rows": pairs.propensity_rows(report),
+        "projection_figures": pairs.projection_figures(report),
+        "utility_missing": _missing(report.utility.not_computed),
+    }
 
 
-def _density_figure(report: AuditReport, attack: MembershipAttack) -> Figure:
-    heading = f"Trained on {TRAINED_ON[attack.trained_on]}"
-    shared = figures.overlap(attack)
-    reading = (
-        "Not computed: the report holds no densities for this attack."
-        if shared is None
-        else f"The two curves share {percent(shared)} of their area; the attack's area under the ROC curve is "
-        f"{estimate(attack.auc)}."
-    )
-    description = (
-        f"Smoothed densities of the distance to the nearest class, for members and for control rows, of a classifier "
-        f"trained on {TRAINED_ON[attack.trained_on]}. {reading}"
-    )
-    name = f"density-{attack.trained_on}"
-    return Figure(heading, figures.densities(attack, name, f"Distances, {heading.lower()}", description), reading)
+def _end(text: str) -> str:
+    return text if not text or text.endswith(".") else f"{text}."
 
 
-def _roc_figure(report: AuditReport) -> Figure:
-    inference = report.membership_inference
-    found = [
-        f"{_found(a, 0.01)} if trained on {TRAINED_ON[a.trained_on]}"
-        for a in inference.attacks
-        if a.roc_false_positive_rate and len(a.roc_false_positive_rate) == len(a.roc_true_positive_rate)
-    ]
-    if not found:
-        return Figure("ROC curves", None, "Not computed: the report holds no ROC curve.")
-    reading = f"While it accuses 1{NBSP}% of the control rows wrongly, the attack finds of the members " + ", ".join(
-        found
-    )
-    reading += f"; a coin toss finds 1{NBSP}%."
-    if inference.controls < 100:
-        reading += (
-            f" With {plural(inference.controls, 'control row')} rates below 1 in {inference.controls} are not resolved."
-        )
-    description = (
-        "Share of members found against share of control rows wrongly accused, one curve for each kind of data. "
-    )
-    svg = figures.roc(inference.attacks, "roc", "ROC curves of the attack", description + reading)
-    return Figure("Members found against rows wrongly accused", svg, reading)
+def _sentence(text: str) -> str:
+    return _end(text[:1].upper() + text[1:])
 
 
-def _accuracy_figure(report: AuditReport) -> Figure:
-    comparison = report.classifiers
-    heading = "Accuracy on real control rows"
-    if not comparison.results:
-        return Figure(heading, None, "Not computed: no classifier was evaluated.")
-    parts = []
-    for kind, words in TRAINED_ON.items():
-        best = best_result(comparison.results, kind)
-        if best is not None:
-            parts.append(f"{estimate_percent(best.accuracy)} trained on {words} ({CLASSIFIERS[best.name]})")
-    majority = share_of_rows(comparison.majority_accuracy, comparison.test_rows)
-    reading = f"The best classifiers get {', '.join(parts)}; always answering the largest class gets {majority}."
-    every = "; ".join(
-        f"{CLASSIFIERS[r.name]} trained on {TRAINED_ON[r.trained_on]} {estimate_percent(r.accuracy)}"
-        for r in comparison.results
-    )
-    svg = figures.accuracies(comparison, "accuracy", heading, f"Bars with intervals: {every}. {reading}")
-    return Figure(heading, svg, reading)
+def _missing(parts: Sequence[NotComputed]) -> list[str]:
+    """What was not computed and why; those with one reason together."""
+    return [f"{_sentence(part.what)[:-1]} was not computed: {_end(with_thousands(part.reason))}" for part in parts]
 
 
 def _check_rows(checks: Sequence[ValidationCheck]) -> list[dict[str, Any]]:

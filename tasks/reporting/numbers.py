@@ -1,9 +1,10 @@
 """Numbers as people read them: rounded to what is known about them, never with more digits."""
 
 import math
+import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-from schemas.audit import Interval
+from schemas.measures import Interval
 
 NBSP = "\N{NO-BREAK SPACE}"
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -32,6 +33,19 @@ def _minus(text: str, trim: bool) -> str:
 def count(value: int) -> str:
     """A whole number with thousands set apart."""
     return f"{value:,}"
+
+
+_BARE_NUMBER = re.compile(r"(?<![\w.,:/+-])\d{4,}(?![\w:/-]|[.,]\d)")
+
+
+def with_thousands(text: str) -> str:
+    """A sentence with the thousands of its whole numbers set apart; what may be a year, 1900 to 2099, stays."""
+
+    def apart(found: re.Match[str]) -> str:
+        value = int(found.group())
+        return found.group() if 1900 <= value < 2100 else count(value)
+
+    return _BARE_NUMBER.sub(apart, text)
 
 
 def plural(value: int, noun: str) -> str:
@@ -68,16 +82,21 @@ def estimate(interval: Interval) -> str:
     return fixed(interval.estimate, interval_decimals(interval))
 
 
+def _decimals_apart(lower: float, upper: float, decimals: int, reference: float | None) -> int:
+    """More decimals where rounding would hide on which side of the reference an end lies."""
+    if reference is not None:
+        gaps = [abs(end - reference) for end in (lower, upper) if end != reference]
+        while decimals < _MAX_DECIMALS and any(gap < 10.0**-decimals for gap in gaps):
+            decimals += 1
+    return decimals
+
+
 def interval_range(interval: Interval, reference: float | None = None) -> str:
     """The interval's ends, rounded outwards so that it claims no more than it did.
 
     With a `reference`, decimals are added where rounding would hide on which side of it an end lies.
     """
-    decimals = interval_decimals(interval)
-    if reference is not None:
-        gaps = [abs(end - reference) for end in (interval.lower, interval.upper) if end != reference]
-        while decimals < _MAX_DECIMALS and any(gap < 10.0**-decimals for gap in gaps):
-            decimals += 1
+    decimals = _decimals_apart(interval.lower, interval.upper, interval_decimals(interval), reference)
     return f"{_outward(interval.lower, decimals, False)} to {_outward(interval.upper, decimals, True)}"
 
 
@@ -86,11 +105,12 @@ def estimate_percent(interval: Interval) -> str:
     return f"{fixed(100 * interval.estimate, interval_decimals(interval, 100))}{NBSP}%"
 
 
-def interval_range_percent(interval: Interval) -> str:
-    """The ends of a proportion's interval in percent, rounded outwards."""
-    decimals = interval_decimals(interval, 100)
-    lower, upper = _outward(100 * interval.lower, decimals, False), _outward(100 * interval.upper, decimals, True)
-    return f"{lower} to {upper}{NBSP}%"
+def interval_range_percent(interval: Interval, reference: float | None = None) -> str:
+    """The ends of a proportion's interval in percent, rounded outwards; `reference` as in `interval_range`."""
+    lower, upper = 100 * interval.lower, 100 * interval.upper
+    apart = None if reference is None else 100 * reference
+    decimals = _decimals_apart(lower, upper, interval_decimals(interval, 100), apart)
+    return f"{_outward(lower, decimals, False)} to {_outward(upper, decimals, True)}{NBSP}%"
 
 
 def percent(share: float, decimals: int = 0) -> str:

@@ -1,64 +1,41 @@
-"""Guarantees and results in plain words, by rules that the pages show beside their verdicts."""
+"""Guarantees in plain words, by rules that the pages show beside their verdicts."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from schemas.audit import AuditReport, ClassifierResult, MembershipAttack, TrainedOn
 from schemas.guarantee import Guarantee, MechanismRecord
-from tasks.audit.classifiers import reliably_above
-from tasks.reporting.numbers import (
-    NBSP,
-    chance,
-    count,
-    estimate,
-    estimate_percent,
-    interval_range,
-    interval_range_percent,
-    percent,
-    plural,
-    significant,
+from tasks.reporting.numbers import NBSP, chance, count, plural, significant
+from tasks.reporting.verdicts import (
+    ATTACK_RULE,
+    UTILITY_RULE,
+    Tone,
+    Verdict,
+    attack_verdict,
+    best_result,
+    utility_verdict,
 )
 
-Tone = Literal["good", "fair", "poor", "unknown"]
-
-TRAINED_ON: dict[TrainedOn, str] = {
-    "real": "real rows",
-    "noise-added": "noise-added data",
-    "fabricated": "fabricated data",
-}
-CLASSIFIERS = {"kahm": "KAHM", "nearest-neighbour": "nearest neighbour", "logistic": "logistic regression"}
-
-COIN_TOSS = 0.5
-"""Area under the ROC curve of an attack that knows nothing."""
+__all__ = [
+    "ATTACK_RULE",
+    "GRADE_RULE",
+    "LABELS_IN_WORDS",
+    "UTILITY_RULE",
+    "Verdict",
+    "attack_verdict",
+    "best_result",
+    "guarantee_verdict",
+    "guess_bound",
+    "in_plain_words",
+    "not_covered",
+    "stop_rule",
+    "utility_verdict",
+]
 
 GRADE_RULE = (
     "The words for a guarantee go by its epsilon: strong up to 1, moderate up to 3, weak up to 10, very weak up to 20, "
     "no practical guarantee above. A delta of 0.1 or more is no practical guarantee whatever epsilon is."
 )
-ATTACK_RULE = (
-    "Clear advantage: the whole interval of the area is above 0.5 and the estimate is 0.6 or more. Slight advantage: "
-    "the whole interval is above 0.5. Not conclusive: 0.5 is inside but so is more than 0.6. No advantage found: else."
-)
-UTILITY_RULE = (
-    "Judged by the best classifier trained on fabricated data. Not useful: its interval reaches down to always "
-    "answering the largest class. Close to real: it keeps at least 90 % of what the best classifier trained on real "
-    "rows gains over that answer. Partly useful: else."
-)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A result in a word, with its tone, its number and what it means."""
-
-    area: str
-    word: str
-    tone: Tone
-    number: str
-    meaning: str
-    comparison: str = ""
-    """The same number for the other kinds of data, in a few words."""
+_GRADE_LINE = "Strong up to ε 1, moderate 3, weak 10, very weak 20."
 
 
 def guess_bound(guarantee: Guarantee) -> float:
@@ -122,6 +99,26 @@ def guarantee_verdict(guarantee: Guarantee, uncovered: list[str]) -> Verdict:
         tone=tone,
         number=f"ε = {significant(guarantee.epsilon)}, δ = {significant(guarantee.delta)}",
         meaning=meaning,
+        rule=_GRADE_LINE,
+    )
+
+
+def in_plain_words(element: Guarantee, record: Guarantee, uncovered: list[str]) -> str:
+    """Both guarantees in two sentences, as what someone who knows everything else can still not find out."""
+    if uncovered:
+        return (
+            "Part of this release was computed from confidential rows outside the mechanism, so no guarantee holds for "
+            "the release as a whole."
+        )
+    said = []
+    for guarantee, secret in ((element, "which of two values a cell had"), (record, "which of two rows was in it")):
+        bound = guess_bound(guarantee)
+        proved = guarantee.delta < 1 and bound < 1 - 1e-6
+        limit = f"right in at most {chance(bound)} of cases" if proved else "no limit worth stating"
+        said.append(f"{secret}: {limit}")
+    return (
+        f"Proved limits for a guesser who knows all the rest of the table: {'; '.join(said)}. A coin is right in "
+        f"50{NBSP}%."
     )
 
 
@@ -169,74 +166,3 @@ def stop_rule(stop: Any) -> str:
     if stop == "paper":
         return "the seed paper's rule, which looks at confidential rows and is not covered by the guarantee"
     return str(stop)
-
-
-def attack_by(report: AuditReport, trained_on: TrainedOn) -> MembershipAttack | None:
-    """The attack on the classifier trained on one kind of data."""
-    return next((a for a in report.membership_inference.attacks if a.trained_on == trained_on), None)
-
-
-def attack_verdict(report: AuditReport) -> Verdict:
-    """Whether the attack told members from control rows on the fabricated data."""
-    area = "Membership attack"
-    attack = attack_by(report, "fabricated")
-    if attack is None:
-        return Verdict(area, "Not computed", "unknown", "", "No attack on fabricated data was run.")
-    auc = attack.auc
-    word: str
-    tone: Tone
-    if auc.lower > 0.5:
-        word, tone = ("Clear advantage", "poor") if auc.estimate >= 0.6 else ("Slight advantage", "fair")
-    else:
-        word, tone = ("Not conclusive", "fair") if auc.upper > 0.6 else ("No advantage found", "good")
-    real = attack_by(report, "real")
-    against = (
-        "" if real is None else f" Had the classifier learned from real rows, it would have been {estimate(real.auc)}."
-    )
-    meaning = (
-        "Given one row used for fabrication and one that was not, the attack picks the right one with this "
-        f"probability; 0.5 is a coin toss.{against} One kind of attack was tried: finding little does not prove that "
-        "there is nothing to find."
-    )
-    comparison = ", ".join(f"{a.trained_on} {estimate(a.auc)}" for a in report.membership_inference.attacks)
-    return Verdict(
-        area, word, tone, f"area {estimate(auc)} ({interval_range(auc, COIN_TOSS)})", meaning, f"By data: {comparison}"
-    )
-
-
-def best_result(results: Sequence[ClassifierResult], trained_on: TrainedOn) -> ClassifierResult | None:
-    """The most accurate classifier trained on one kind of data."""
-    candidates = [r for r in results if r.trained_on == trained_on]
-    return max(candidates, key=lambda r: r.accuracy.estimate) if candidates else None
-
-
-def utility_verdict(report: AuditReport) -> Verdict:
-    """Whether classifiers trained on the release predict real labels."""
-    area = "Usefulness"
-    comparison = report.classifiers
-    best = best_result(comparison.results, "fabricated")
-    if best is None:
-        return Verdict(area, "Not computed", "unknown", "", "No classifier was trained on fabricated data.")
-    majority = comparison.majority_accuracy
-    real = best_result(comparison.results, "real")
-    gain = None if real is None else real.accuracy.estimate - majority
-    kept = (best.accuracy.estimate - majority) / gain if gain is not None and gain > 0 else None
-    word: str
-    tone: Tone
-    if not reliably_above(best, comparison):
-        word, tone = "Not useful", "poor"
-    elif kept is None or kept < 0.9:
-        word, tone = "Partly useful", "fair"
-    else:
-        word, tone = "Close to real", "good"
-    meaning = (
-        f"Share of real control rows whose label {CLASSIFIERS[best.name]} gets right after learning from the release. "
-    )
-    if real is not None:
-        learned = CLASSIFIERS[real.name] if real.name != best.name else "it"
-        meaning += f"Learning from real rows, {learned} gets {estimate_percent(real.accuracy)}; "
-    meaning += f"always answering the largest class gets {percent(majority, 1 if comparison.test_rows >= 1000 else 0)}."
-    number = f"{estimate_percent(best.accuracy)} right ({interval_range_percent(best.accuracy)})"
-    each = [(kind, best_result(comparison.results, kind)) for kind in TRAINED_ON]
-    shown = ", ".join(f"{kind} {estimate_percent(r.accuracy)}" for kind, r in each if r is not None)
-    return Verdict(area, word, tone, number, meaning, f"By data: {shown}")

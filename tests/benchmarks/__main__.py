@@ -5,6 +5,7 @@ import sys
 
 BENCHMARKS = [
     "bench_release",
+    "bench_audit",
     "bench_scale",
     "bench_kahm",
     "bench_kahm_prediction",

@@ -60,7 +60,7 @@ class Row:
 def _spec(table: str, privacy: dict[str, Any]) -> dict[str, Any]:
     spec: dict[str, Any] = yaml.safe_load((SPECS / f"{table}.yaml").read_text(encoding="utf-8"))
     spec = changed(spec, "source.path", str((FOLDER / f"{table.replace('-', '_')}.parquet").resolve()))
-    spec = changed(spec, "evaluation.classifiers", list(CLASSIFIERS))
+    spec = changed(changed(spec, "evaluation.classifiers", list(CLASSIFIERS)), "evaluation.attacks.shadow_models", 0)
     budget = {"budget": {"epsilon": 1e7, "delta": 0.5}}
     return changed(spec, "privacy", {**privacy, **budget})
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from schemas.audit import Utility
-from tasks.reporting import audit_html, release_card_html, reports_index_html
+from tasks.reporting import audit_html, release_card_html
+from tasks.reporting.figures.frame import COLOURS, INK, MUTED
+from tasks.reporting.figures.usefulness import _LINES
 from tests import factories
+from tests.projects import PROJECT
 
 pytestmark = pytest.mark.browser
 
@@ -23,7 +25,9 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-DESK, PHONE = {"width": 1280, "height": 860}, {"width": 375, "height": 812}
+DESK, PHONE = {"width": 1280, "height": 860}, {"width": 360, "height": 780}
+ARTIFACTS = PROJECT / "test-artifacts"
+"""Screenshots for people to look at."""
 
 
 @pytest.fixture(scope="module", name="browser")
@@ -45,18 +49,27 @@ def _browser() -> Iterator[Any]:
 @pytest.fixture(scope="module", name="pages")
 def _pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
-    long_names = [factories.column("a_long_column_name_" * 8 + str(i), 0.01 * i) for i in range(60)]
+    names = ["<script>alert(1)</script>", "עמודה ארוכה", "列の名前", "x" * 400, "two\nlines", ""]
+    names += ["a_long_column_name_" * 8 + str(i) for i in range(59)]
+    risks = factories.privacy_risks()
     rendered = {
-        "audit": audit_html(factories.audit_report()),
-        "long": audit_html(
+        "audit": audit_html(factories.audit_report(sweep=factories.sweep())),
+        "hostile": audit_html(
             factories.audit_report(
-                utility=Utility(columns=long_names, correlation_difference=None, correlation_pairs=0),
+                utility=factories.utility(
+                    [factories.column(name, 0.015 * i, 1e7) for i, name in enumerate(names)],
+                    categories=[factories.category("c" * 300, names[:9]), factories.category(names[1], names[:2])],
+                ),
+                privacy_risks=risks.model_copy(
+                    update={"risks": [r.model_copy(update={"variant": names[3]}) for r in risks.risks]}
+                ),
                 warnings=["w" * 400],
                 uncovered=["u" * 400],
+                empirical_epsilon=factories.empirical_epsilon(9.5),
             )
         ),
+        "nothing": audit_html(factories.audit_report(**factories.nothing_measured())),
         "card": release_card_html(factories.manifest()),
-        "index": reports_index_html([factories.audit_report()]),
     }
     for name, html in rendered.items():
         (folder / f"{name}.html").write_text(html, encoding="utf-8")
@@ -91,27 +104,77 @@ def _visit(browser: Any, pages: dict[str, Path]) -> Iterator[Any]:
 @pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
 def test_first_screen_holds_the_warning_and_the_guarantee(visit: Any, viewport: dict[str, int]) -> None:
     page = visit("audit", viewport)
-    sentence = factories.audit_report().guarantee.element.sentence()[1:40]
     for text in (
         "INTERNAL.",
         "Guarantee for one cell",
         "Guarantee for one whole row",
         "No practical guarantee",
-        sentence,
+        "right in at most",
+        "Strong up to ε 1",
+        "Membership attacks",
+        "Privacy risks",
     ):
         place = page.get_by_text(text).first.bounding_box()
         assert place is not None and 0 <= place["y"] < viewport["height"], text
 
 
-@pytest.mark.parametrize("name", ["audit", "long", "card", "index"])
+@pytest.mark.parametrize("name", ["audit", "hostile", "nothing", "card"])
 @pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
 def test_nothing_sticks_out_sideways(visit: Any, name: str, viewport: dict[str, int]) -> None:
     page = visit(name, viewport)
+    open_all(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
+    ARTIFACTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=ARTIFACTS / f"report-{name}-{viewport['width']}.png", full_page=True)
+
+
+def test_on_a_desk_every_area_and_its_rule_is_on_the_first_screen(visit: Any) -> None:
+    page = visit("audit", DESK)
+    tiles = page.locator(".tile")
+    assert tiles.count() == 7
+    for tile in tiles.all():
+        place = tile.locator(".rule").bounding_box()
+        assert place is not None and place["y"] + place["height"] < DESK["height"]
+    words = [text.strip() for text in page.locator(".tile .verdict").all_inner_texts()]
+    shapes = page.locator(".tile .icon").evaluate_all("icons => icons.map(i => i.innerHTML)")
+    tones = tiles.evaluate_all("tiles => tiles.map(t => t.className)")
+    assert all(words) and len(set(zip(shapes, tones, strict=True))) == len(set(tones)) == len(set(shapes))
+
+
+def test_without_javascript_and_styles_everything_is_there(browser: Any, pages: dict[str, Path]) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(pages["audit"].as_uri())
+    page.locator("summary", has_text="Quantiles of").click()
+    assert page.get_by_role("region", name="Quantiles").is_visible()
+    context.close()
+
+
+def open_all(page: Any) -> None:
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+
+
+CLIPPED = """() => [...document.querySelectorAll('figure svg')].flatMap(svg => {
+  const frame = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll('text')].filter(t => {
+    const box = t.getBoundingClientRect();
+    return box.left < frame.left - 3 || box.right > frame.right + 3 || box.bottom > frame.bottom + 3;
+  }).map(t => t.textContent);
+})"""
+"""Words in pictures that their frame cuts off."""
+
+
+@pytest.mark.parametrize("name", ["audit", "hostile"])
+@pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
+def test_no_word_in_a_figure_is_cut_off(visit: Any, name: str, viewport: dict[str, int]) -> None:
+    page = visit(name, viewport)
+    open_all(page)
+    assert page.evaluate(CLIPPED) == []
 
 
 def test_text_in_figures_is_legible_on_a_phone(visit: Any) -> None:
     page = visit("audit", PHONE)
+    open_all(page)
     heights = page.evaluate(
         "[...document.querySelectorAll('figure svg text')].map(t => t.getBoundingClientRect().height)"
     )
@@ -119,9 +182,11 @@ def test_text_in_figures_is_legible_on_a_phone(visit: Any) -> None:
     assert min(heights) >= 10
 
 
-def test_every_colour_pair_has_enough_contrast(visit: Any) -> None:
+@pytest.mark.parametrize("name", ["audit", "hostile", "nothing", "card"])
+def test_every_colour_pair_has_enough_contrast(visit: Any, name: str) -> None:
     """WCAG 2.2 AA: at least 4.5 to 1 for text, measured on what the browser computed."""
-    page = visit("audit", DESK)
+    page = visit(name, DESK)
+    open_all(page)
     worst = page.evaluate(
         """() => {
           const channel = c => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
@@ -149,10 +214,22 @@ def test_every_colour_pair_has_enough_contrast(visit: Any) -> None:
     assert worst[0] >= 4.5, worst
 
 
+def test_shapes_that_carry_meaning_have_enough_contrast() -> None:
+    """WCAG 2.2 AA, 1.4.11: at least 3 to 1 for graphics."""
+
+    def light(colour: str) -> float:
+        channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    for colour in (*COLOURS.values(), INK, MUTED, *(style[0] for style in _LINES.values())):
+        assert (1 + 0.05) / (light(colour) + 0.05) >= 3, colour
+
+
 def test_keyboard_reaches_the_contents_and_the_tables(visit: Any) -> None:
     page = visit("audit", PHONE)
     reached = []
-    for _ in range(40):
+    for _ in range(50):
         page.keyboard.press("Tab")
         reached.append(
             page.evaluate(
@@ -160,13 +237,33 @@ def test_keyboard_reaches_the_contents_and_the_tables(visit: Any) -> None:
             )
         )
     assert reached[0] == "#main"
-    assert {"#attack", "#reproduction", "Results of the attack", "Columns in numbers"} <= set(reached)
+    assert {"#attack", "#risks", "#epsilon", "#usefulness", "#distributions", "#reproduction"} <= set(reached)
+    assert {"Results of the attacks", "Privacy risks", "Columns in numbers"} <= set(reached)
 
 
-def test_on_paper_every_column_is_printed(visit: Any) -> None:
+def test_skip_link_and_folded_parts_work_by_keyboard(visit: Any) -> None:
+    page = visit("audit", DESK)
+    page.keyboard.press("Tab")
+    assert page.get_by_text("Skip to the content").bounding_box()["x"] >= 0
+    page.keyboard.press("Enter")
+    assert page.url.endswith("#main")
+    exposed = page.locator("details", has_text="Rows that the attacks rank highest")
+    exposed.locator("summary").focus()
+    assert not exposed.locator("table").is_visible()
+    page.keyboard.press("Enter")
+    assert exposed.locator("table").is_visible()
+    every = page.locator(".scroll")
+    assert all(every.evaluate_all("regions => regions.map(r => r.tabIndex === 0 && r.ariaLabel.length > 3)"))
+
+
+def test_on_paper_everything_is_printed(visit: Any) -> None:
     page = visit("audit", DESK)
     page.emulate_media(media="print")
     box = page.locator("[aria-label='Columns in numbers']")
     assert box.evaluate("e => e.scrollHeight <= e.clientHeight + 1")
     assert page.get_by_text("INTERNAL.", exact=True).is_visible()
-    assert page.pdf(format="A4").startswith(b"%PDF")
+    for region in ("Quantiles", "Least similar pairs"):  # folded on the screen
+        assert page.locator(f"[aria-label='{region}']").bounding_box()["height"] > 100
+    ARTIFACTS.mkdir(parents=True, exist_ok=True)
+    printed = page.pdf(format="A4", path=ARTIFACTS / "report-audit.pdf")
+    assert printed.startswith(b"%PDF")

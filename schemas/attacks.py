@@ -1,0 +1,129 @@
+"""What attackers achieved: membership inference, the three risks of anonymisation, and the canary audit."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from schemas.base import Model
+from schemas.measures import Interval, NotComputed, TrainedOn
+from schemas.spec import ClassifierName
+
+AttackName = Literal[
+    "distance-to-class",
+    "distance-to-closest-record",
+    "nearest-neighbour-ratio",
+    "density-ratio",
+    "loss",
+    "likelihood-ratio",
+]
+"""`distance-to-class` is the seed paper's; the next three look at released rows, the last two at a classifier."""
+
+RiskName = Literal["singling-out", "linkability", "attribute-inference"]
+
+
+class Density(Model):
+    """Smoothed densities of the attack's distances on a common grid, for the figure."""
+
+    grid: list[float]
+    members: list[float]
+    controls: list[float]
+
+
+class DensityDifference(Model):
+    """The seed paper's membership-inference score of the distances to the nearest class."""
+
+    score: float = Field(ge=0)
+    """Integral of the squared difference of the two distance densities (73); has units 1/distance."""
+    sigma: float
+    """Width of the Gaussian basis that cross-validation chose; 0 where all distances are equal."""
+    regularization: float
+    """Ridge term that cross-validation chose."""
+    density: Density
+
+
+class Found(Model):
+    """Share of the members that an attack finds while it wrongly accuses a small share of the control rows."""
+
+    false_positive_rate: float = Field(gt=0, lt=1)
+    true_positive_rate: Interval | None
+    """`null` where fewer control rows than 1 / `false_positive_rate` cannot resolve it."""
+
+
+class MembershipAttack(Model):
+    """One attack on one kind of data: how well it tells members from control rows."""
+
+    attack: AttackName
+    trained_on: TrainedOn
+    """What the attacker holds, or what the attacked classifier learned from."""
+    classifier: ClassifierName | None = None
+    """The attacked classifier; `null` for attacks on rows."""
+    auc: Interval
+    """Chance that a random member gets a higher score than a random control row; 0.5 is a coin toss."""
+    found: list[Found]
+    """At 0.1 % and 1 % of the control rows."""
+    roc_false_positive_rate: list[float]
+    roc_true_positive_rate: list[float]
+    most_exposed: list[int]
+    """Rows of the source file, counted from 0 after the header, of the members with the highest scores, highest first;
+    never a value."""
+    density_difference: DensityDifference | None = None
+    """Only for `distance-to-class`."""
+
+
+class MembershipInference(Model):
+    """Members (rows used for fabrication) against control rows (kept out of it)."""
+
+    members: int
+    controls: int
+    attacks: list[MembershipAttack]
+    not_computed: list[NotComputed] = Field(default_factory=list)
+
+
+class PrivacyRisk(Model):
+    """One of the risks of Giomi et al. (2023): how often an attacker is right about members, beyond what is right of
+    control rows as well."""
+
+    risk: RiskName
+    variant: str
+    """What was attacked, for example `one column`, or the name of the guessed column."""
+    trained_on: TrainedOn
+    """The rows that the attacker holds."""
+    attacked: int = Field(ge=1)
+    """Guesses about members, and as many about control rows."""
+    members: Interval
+    """Share of right guesses about members."""
+    controls: Interval
+    """The same guesses about control rows: what the data teach about everyone."""
+    naive: Interval
+    """Share of right guesses without the data: a random guess, or for a column its most frequent value."""
+    risk_beyond_controls: Interval
+    """(members - controls) / (1 - controls): 0 is none, 1 is certainty; negative where control rows fare worse."""
+
+
+class PrivacyRisks(Model):
+    """Singling out, linkability and attribute inference."""
+
+    risks: list[PrivacyRisk]
+    not_computed: list[NotComputed] = Field(default_factory=list)
+
+
+class CanaryBound(Model):
+    """What planted canaries prove about one kind of data."""
+
+    seen: Literal["noise-added", "fabricated"]
+    epsilon_lower_bound: float = Field(ge=0)
+    """With the stated confidence, no smaller epsilon holds; 0 where nothing can be refuted."""
+    correct: int
+    guesses: int
+    canaries: int
+
+
+class EmpiricalEpsilon(Model):
+    """One run of the same mechanism on canaries (Steinke, Nasr, Jagielski 2023), never on the release's own noise."""
+
+    unit: Literal["element", "record"]
+    claimed_epsilon: float
+    delta: float
+    confidence: float
+    bounds: list[CanaryBound]
+    not_computed: list[NotComputed] = Field(default_factory=list)

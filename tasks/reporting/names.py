@@ -1,0 +1,70 @@
+"""What the models' names are called on the pages."""
+
+from schemas.attacks import AttackName, MembershipAttack, PrivacyRisk, RiskName
+from schemas.measures import TrainedOn
+from schemas.spec import ClassifierName
+
+TRAINED_ON: dict[TrainedOn, str] = {
+    "real": "real rows",
+    "noise-added": "noise-added data",
+    "fabricated": "fabricated data",
+}
+
+CLASSIFIERS: dict[ClassifierName, str] = {
+    "kahm": "KAHM",
+    "nearest-neighbour": "nearest neighbour",
+    "logistic": "logistic regression",
+    "gradient-boosting": "gradient boosting",
+}
+
+ATTACKS: dict[AttackName, str] = {
+    "distance-to-class": "Distance to the nearest class",
+    "distance-to-closest-record": "Distance to the closest row",
+    "nearest-neighbour-ratio": "Ratio of the two closest distances",
+    "density-ratio": "Density ratio",
+    "loss": "Loss",
+    "likelihood-ratio": "Likelihood ratio",
+}
+
+ATTACK_MEANINGS: dict[AttackName, str] = {
+    "distance-to-class": "calls a row a member if a KAHM classifier, trained on the data, finds it near one of its "
+    "classes [1]",
+    "distance-to-closest-record": "calls a row a member if some row of the data is near it [10]",
+    "nearest-neighbour-ratio": "calls a row a member if its closest row in the data is much nearer than the second "
+    "closest [11]",
+    "density-ratio": "calls a row a member if the data are denser around it than a reference sample of the same "
+    "population is (DOMIAS) [12]",
+    "loss": "calls a row a member if a classifier, trained on the data, predicts its label with a small loss [13]",
+    "likelihood-ratio": "compares the classifier's loss with those of shadow classifiers that were trained with and "
+    "without the row (LiRA) [14]",
+}
+
+RISKS: dict[RiskName, str] = {
+    "singling-out": "Singling out",
+    "linkability": "Linkability",
+    "attribute-inference": "Attribute inference",
+}
+
+RISK_MEANINGS: dict[RiskName, str] = {
+    "singling-out": "the attacker states properties that the data suggest only one row to have, and is right if "
+    "exactly one row has them",
+    "linkability": "the attacker holds two halves of the columns and is right if the data join the halves of the same "
+    "row",
+    "attribute-inference": "the attacker knows a row but for one column, and is right if the data reveal it",
+}
+
+_LONGEST_VARIANT = 60
+
+
+def attack_name(attack: MembershipAttack) -> str:
+    """The attack, and the classifier that it was aimed at."""
+    aimed = "" if attack.classifier is None else f" ({CLASSIFIERS[attack.classifier]})"
+    return ATTACKS[attack.attack] + aimed
+
+
+def risk_name(risk: PrivacyRisk) -> str:
+    """The risk and what was attacked."""
+    variant = " ".join(risk.variant.split())
+    if len(variant) > _LONGEST_VARIANT:
+        variant = f"{variant[: _LONGEST_VARIANT - 1]}…"
+    return f"{RISKS[risk.risk]}, {variant}" if variant else RISKS[risk.risk]

@@ -1,0 +1,135 @@
+"""The part of the audit page on privacy risks, and on the empirical epsilon."""
+
+import math
+from typing import Any
+
+from schemas.attacks import PrivacyRisk
+from schemas.audit import AuditReport
+from tasks.reporting import figures
+from tasks.reporting.figure import Figure
+from tasks.reporting.names import TRAINED_ON, risk_name
+from tasks.reporting.numbers import (
+    NBSP,
+    count,
+    estimate_percent,
+    interval_range_percent,
+    percent,
+    plural,
+    significant,
+)
+from tasks.reporting.verdicts import floor_significant, risks_on
+
+MOST_OPEN = 6
+"""Risks that stand open; more of them are folded."""
+
+
+def _risk_groups(report: AuditReport) -> list[tuple[str, list[PrivacyRisk]]]:
+    """Risks by what was attacked, the largest on fabricated data first.
+
+    Those that stand open hold the largest of each of the three risks, and the next largest.
+    """
+    order = list(TRAINED_ON)
+    groups: dict[tuple[str, str], list[PrivacyRisk]] = {}
+    for risk in report.privacy_risks.risks:
+        groups.setdefault((risk.risk, risk.variant), []).append(risk)
+
+    def size(risks: list[PrivacyRisk]) -> float:
+        made = [r.risk_beyond_controls.estimate for r in risks if r.trained_on == "fabricated"]
+        return max(made, default=-math.inf)
+
+    named = [(risk_name(own[0]), sorted(own, key=lambda r: order.index(r.trained_on))) for own in groups.values()]
+    named.sort(key=lambda group: -size(group[1]))
+    first = {own[0].risk: position for position, (_, own) in reversed(list(enumerate(named)))}
+    kept = [position in first.values() for position in range(len(named))]
+    for position in range(len(named)):
+        kept[position] = kept[position] or sum(kept) < MOST_OPEN
+    return [g for g, open_ in zip(named, kept, strict=True) if open_] + [
+        g for g, open_ in zip(named, kept, strict=True) if not open_
+    ]
+
+
+def risk_rows(report: AuditReport) -> list[dict[str, Any]]:
+    """The risks as rows of a table, those of one attack below each other."""
+    return [
+        {
+            "name": name,
+            "first": position == 0,
+            "group": len(own),
+            "folded": place >= MOST_OPEN,
+            "trained_on": risk.trained_on,
+            "attacked": count(risk.attacked),
+            "members": estimate_percent(risk.members),
+            "members_range": interval_range_percent(risk.members),
+            "controls": estimate_percent(risk.controls),
+            "controls_range": interval_range_percent(risk.controls),
+            "naive": estimate_percent(risk.naive),
+            "risk": estimate_percent(risk.risk_beyond_controls),
+            "risk_range": interval_range_percent(risk.risk_beyond_controls, 0.0),
+        }
+        for place, (name, own) in enumerate(_risk_groups(report))
+        for position, risk in enumerate(own)
+    ]
+
+
+def risk_figure(report: AuditReport) -> Figure:
+    """Dots with intervals, a group for each attack."""
+    heading = "Risks beyond what control rows show"
+    groups = _risk_groups(report)
+    if not groups:
+        return Figure(heading, None, "Not computed: no privacy risk was measured.")
+    shown = groups[:MOST_OPEN]
+    made = risks_on(report, "fabricated")
+    if made:
+        above = sum(r.risk_beyond_controls.lower > 0 for r in made)
+        largest = made[0]
+        reading = (
+            f"On fabricated data {'the risk' if len(made) == 1 else f'the largest of {count(len(made))} risks'} is "
+            f"{estimate_percent(largest.risk_beyond_controls)} "
+            f"({interval_range_percent(largest.risk_beyond_controls, 0.0)}), {risk_name(largest).lower()}; "
+            f"{'no' if above == 0 else count(above)} interval{'' if above == 1 else 's'} "
+            f"{'lies' if above == 1 else 'lie'} wholly above 0{NBSP}%."
+        )
+    else:
+        reading = f"{plural(len(report.privacy_risks.risks), 'risk')} shown; none was measured on fabricated data."
+    if len(groups) > len(shown):
+        reading = (
+            reading[:-1] + f"; {len(shown)} of {len(groups)} attacks are drawn, the largest of each risk among them."
+        )
+    each = "; ".join(
+        f"{name}: " + ", ".join(f"{r.trained_on} {estimate_percent(r.risk_beyond_controls)}" for r in own)
+        for name, own in shown
+    )
+    svg = figures.risks(shown, "risks", heading, f"Dots with intervals. {each}. {reading}")
+    return Figure(heading, svg, reading)
+
+
+def epsilon_figure(report: AuditReport) -> Figure:
+    """Lower bounds beside the claimed epsilon."""
+    empirical, heading = report.empirical_epsilon, "Epsilon that canaries prove, beside the claimed one"
+    if not empirical.bounds:
+        return Figure(heading, None, "Not computed: no canary audit was run.")
+    parts = [
+        f"{floor_significant(b.epsilon_lower_bound)} from {TRAINED_ON[b.seen]} ({count(b.correct)} of "
+        f"{plural(b.guesses, 'guess').replace('guesss', 'guesses')} right)"
+        for b in empirical.bounds
+    ]
+    claimed = significant(empirical.claimed_epsilon)
+    reading = (
+        f"With {percent(empirical.confidence)} confidence epsilon is at least {' and at least '.join(parts)}; "
+        f"{claimed} is claimed."
+    )
+    svg = figures.epsilons(empirical, "epsilon", heading, f"A bar for each bound, a line at the claim. {reading}")
+    return Figure(heading, svg, reading)
+
+
+def epsilon_rows(report: AuditReport) -> list[dict[str, str]]:
+    """The bounds as rows of a table."""
+    return [
+        {
+            "seen": TRAINED_ON[b.seen],
+            "bound": floor_significant(b.epsilon_lower_bound),
+            "correct": f"{count(b.correct)} of {count(b.guesses)}",
+            "canaries": count(b.canaries),
+        }
+        for b in report.empirical_epsilon.bounds
+    ]

@@ -1,0 +1,31 @@
+"""The rules behind the words of the verdicts, as the pages state them in full."""
+
+ATTACK_RULE = (
+    "Membership attacks, judged by the attack with the largest area on fabricated data, its interval widened for "
+    "having been picked as the largest of several (Bonferroni). Clear advantage: the whole interval is above 0.5 and "
+    "the estimate is 0.6 or more. Slight advantage: the whole interval is above 0.5. Below a coin toss: neither, and "
+    "the whole widened interval of some attack is below 0.5, so that the attack turned round would gain. Not "
+    "conclusive: 0.5 is inside but so is more than 0.6. No advantage found: else."
+)
+RISK_RULE = (
+    "Privacy risks, judged by the largest risk beyond control rows on fabricated data, its interval widened for having "
+    "been picked as the largest of several (Bonferroni). Clear risk: the whole interval is above 0 and the estimate is "
+    "10 % or more. Slight risk: the whole interval is above 0. Not conclusive: 0 is inside but so is more than 10 %. "
+    "No risk found: else."
+)
+EPSILON_RULE = (
+    "Empirical epsilon. Contradicts the claim: some lower bound is above the claimed epsilon. Agrees with the claim: "
+    "else; a low bound does not prove that the guarantee is better than claimed."
+)
+UTILITY_RULE = (
+    "Usefulness, judged by the best classifier trained on fabricated data. Not useful: its interval, widened for "
+    "having been picked as the best of several (Bonferroni), reaches down to always answering the largest class. Close "
+    "to real: it keeps at least 90 % of what the best classifier trained on real rows gains over that answer. Partly "
+    "useful: else."
+)
+DISTRIBUTION_RULE = (
+    "Distributions, judged by two questions: is the largest pMSE ratio at most 3, and do at least half of the columns "
+    "have a distance of at most 0.1 (Kolmogorov-Smirnov, or total variation for categories)? Close to real: both. "
+    "Moved: one. Far from real: neither. Where one of the two was not computed, the other decides between close and "
+    "far."
+)

@@ -1,0 +1,136 @@
+"""The part of the audit page on classifiers, and on what they would reach at other epsilons."""
+
+from typing import Any
+
+from schemas.audit import AuditReport
+from schemas.measures import Interval
+from schemas.sweep import Sweep
+from tasks.reporting import figures
+from tasks.reporting.figure import Figure
+from tasks.reporting.names import ATTACKS, CLASSIFIERS, TRAINED_ON
+from tasks.reporting.numbers import (
+    count,
+    estimate,
+    estimate_percent,
+    interval_range,
+    interval_range_percent,
+    share_of_rows,
+    significant,
+)
+from tasks.reporting.verdicts import COIN_TOSS, best_result
+
+ATTACK_NAMES: dict[str, str] = {str(name): words for name, words in ATTACKS.items()}
+PAID_BY = {
+    "stand-in": "A public table stood in for the source, so the sweep cost no budget; how well it foretells this "
+    "source depends on how alike the two are.",
+    "ledger": "Each point was a run on the source itself and was charged to the data set's budget in the ledger.",
+}
+
+
+def accuracy_table(report: AuditReport) -> list[dict[str, Any]]:
+    """Accuracy, macro-F1 and area of each classifier, by kind of data."""
+    table: dict[str, dict[str, dict[str, str]]] = {}
+    for result in report.classifiers.results:
+        auc = result.auc
+        table.setdefault(CLASSIFIERS[result.name], {})[result.trained_on] = {
+            "accuracy": estimate_percent(result.accuracy),
+            "range": interval_range_percent(result.accuracy),
+            "f1": estimate(result.macro_f1),
+            "f1_range": interval_range(result.macro_f1),
+            "auc": "not computed" if auc is None else estimate(auc),
+            "auc_range": "(control rows of one class)" if auc is None else interval_range(auc, COIN_TOSS),
+        }
+    return [{"name": name, "cells": cells} for name, cells in table.items()]
+
+
+def classifier_intervals(report: AuditReport) -> list[tuple[str, list[Interval]]]:
+    """The intervals of each measure, to say how they were made."""
+    results = report.classifiers.results
+    return [
+        ("accuracy", [r.accuracy for r in results]),
+        ("macro-F1", [r.macro_f1 for r in results]),
+        ("area", [r.auc for r in results if r.auc is not None]),
+    ]
+
+
+def accuracy_figure(report: AuditReport) -> Figure:
+    """Accuracies as bars."""
+    comparison = report.classifiers
+    heading = "Accuracy on real control rows"
+    if not comparison.results:
+        return Figure(heading, None, "Not computed: no classifier was evaluated.")
+    parts = []
+    for kind, words in TRAINED_ON.items():
+        best = best_result(comparison.results, kind)
+        if best is not None:
+            parts.append(f"{estimate_percent(best.accuracy)} trained on {words} ({CLASSIFIERS[best.name]})")
+    majority = share_of_rows(comparison.majority_accuracy, comparison.test_rows)
+    reading = f"The best classifiers get {', '.join(parts)}; always answering the largest class gets {majority}."
+    every = "; ".join(
+        f"{CLASSIFIERS[r.name]} trained on {TRAINED_ON[r.trained_on]} {estimate_percent(r.accuracy)}"
+        for r in comparison.results
+    )
+    svg = figures.accuracies(comparison, "accuracy", heading, f"Bars with intervals: {every}. {reading}")
+    return Figure(heading, svg, reading)
+
+
+def sweep_figures(sweep: Sweep) -> list[Figure]:
+    """Accuracy, and the strongest attack, over epsilon."""
+    points = sorted(sweep.points, key=lambda p: p.epsilon)
+    made = []
+    heading = "Accuracy over epsilon"
+    ends = [p for p in points if p.accuracy]
+    if ends:
+        said = []
+        for point in dict.fromkeys((ends[0].epsilon, ends[-1].epsilon)):
+            best = next(p for p in ends if p.epsilon == point).accuracy
+            name = max(best, key=lambda c: best[c].estimate)
+            said.append(f"{estimate_percent(best[name])} at epsilon {significant(point)} ({CLASSIFIERS[name]})")
+        majority = share_of_rows(sweep.majority_accuracy, sweep.control_rows)
+        reading = f"The best classifier gets {', and '.join(said)}; always answering the largest class gets {majority}."
+        svg = figures.sweep_accuracy(sweep, "sweep-accuracy", heading, f"A line for each classifier. {reading}")
+        made.append(Figure(heading, svg, reading))
+    else:
+        made.append(Figure(heading, None, "Not computed: no classifier was evaluated in the sweep."))
+    heading = "Strongest attack over epsilon"
+    if points:
+        worst = max(points, key=lambda p: p.attack_auc.estimate)
+        reading = (
+            f"The strongest attack reaches an area of at most {estimate(worst.attack_auc)} "
+            f"({interval_range(worst.attack_auc, COIN_TOSS)}), at epsilon {significant(worst.epsilon)}; "
+            "0.5 is a coin toss."
+        )
+        svg = figures.sweep_attack(sweep, "sweep-attack", heading, f"A line with intervals. {reading}")
+        made.append(Figure(heading, svg, reading))
+    else:
+        made.append(Figure(heading, None, "Not computed: the sweep has no points."))
+    return made
+
+
+def sweep_rows(sweep: Sweep) -> list[dict[str, str]]:
+    """The points as rows of a table."""
+    rows = []
+    for point in sorted(sweep.points, key=lambda p: p.epsilon):
+        best = max(point.accuracy, key=lambda name: point.accuracy[name].estimate, default=None)
+        rows.append(
+            {
+                "epsilon": significant(point.epsilon),
+                "record": f"ε {significant(point.record_epsilon)}, δ {significant(point.record_delta)}",
+                "accuracy": "not computed" if best is None else estimate_percent(point.accuracy[best]),
+                "accuracy_range": ""
+                if best is None
+                else f"{interval_range_percent(point.accuracy[best])}, {CLASSIFIERS[best]}",
+                "auc": estimate(point.attack_auc),
+                "auc_range": interval_range(point.attack_auc, COIN_TOSS),
+                "attack": ATTACK_NAMES.get(point.attack, point.attack),
+            }
+        )
+    return rows
+
+
+def sweep_facts(sweep: Sweep) -> str:
+    """Which rows the sweep is about, in a sentence."""
+    return (
+        f"Sweep {sweep.sweep_id} of {sweep.created_at.strftime('%-d %B %Y')}: {count(sweep.rows)} rows, tested on "
+        f"{count(sweep.control_rows)} control rows, at delta {significant(sweep.delta)}. {PAID_BY[sweep.paid_by]}"
+    )
