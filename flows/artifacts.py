@@ -4,6 +4,7 @@ Artifacts lie in the server's database, which others may read. So they hold only
 released or public; what was measured on confidential rows stays in the report, to which the summary leads.
 """
 
+import re
 from pathlib import Path
 
 from prefect import get_run_logger
@@ -12,6 +13,8 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from schemas.guarantee import Guarantee
 from schemas.manifest import Manifest
 from schemas.release import Candidate, Publication
+
+_MARKS = re.compile(r"[\x00-\x1f`*_<>\[\]\\#|!]+")
 
 
 def show(result: Candidate | Publication) -> None:
@@ -30,14 +33,14 @@ def show(result: Candidate | Publication) -> None:
 
 
 def summary(result: Candidate | Publication, manifest: Manifest, folder: Path) -> str:
-    """A few lines in Markdown; code spans keep names from being read as markup."""
+    """A few lines in Markdown."""
     published = isinstance(result, Publication)
     lines = [
         f"# {result.dataset} / {result.release_id}",
         "Published." if published else "Staged; waits for publication.",
-        f"- {manifest.guarantee.element.sentence()}",
-        f"- {manifest.guarantee.record.sentence()}",
-        *(f"- **Not covered by the guarantee:** {what}" for what in manifest.uncovered),
+        f"- {_plain(manifest.guarantee.element.sentence())}",
+        f"- {_plain(manifest.guarantee.record.sentence())}",
+        *(f"- **Not covered by the guarantee:** {_plain(what)}" for what in manifest.uncovered),
         f"- digest `{result.digest}`",
         "",
         "| what | where |",
@@ -47,6 +50,11 @@ def summary(result: Candidate | Publication, manifest: Manifest, folder: Path) -
         f"| audit, **internal** | {_link(result.report)} |",
     ]
     return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """Text without marks: a public column's name may hold any."""
+    return _MARKS.sub(" ", text)
 
 
 def _link(path: Path) -> str:

@@ -103,6 +103,7 @@ def set_budget(
         if not ledger.entries(dataset):
             raise RequestRefused(f"the ledger at {ledger.name} knows no data set {dataset}; its first release sets it")
         entry = ledger.set_budget(dataset, budget, reason)
+        _renew_index(ledger)
         text = (
             f"data set {dataset}: budget is now epsilon {epsilon:g}, delta {delta:g} (entry {entry.sequence}); its "
             "specs must say the same from now on"
@@ -137,6 +138,7 @@ def void(
             Staging(workspace, dataset, release_id).require_no_noise_kept()
             entry = ledger.void(dataset, release_id, reason)
             Staging(workspace, dataset, release_id).discard()
+        _renew_index(ledger)
         text = f"release {dataset}/{release_id}: charge taken back (entry {entry.sequence})"
         print(entry.model_dump_json() if as_json else text)
 
@@ -145,6 +147,15 @@ def _workspace() -> "Workspace":
     from tasks.workspace import Workspace
 
     return Workspace.find(Path.cwd())
+
+
+def _renew_index(ledger: "Ledger") -> None:
+    """The page of all reports shows budgets as well."""
+    reports = _workspace().reports
+    if reports.is_dir():
+        from tasks.write_index import write_index
+
+        write_index(reports, ledger)
 
 
 def _ledger() -> "Ledger":

@@ -17,7 +17,7 @@ from tasks.assess_risks import assess_risks
 from tasks.attack import attack
 from tasks.decode import decode
 from tasks.encode import choose_members, places_of
-from tasks.evaluate import AUDIT_SEED, compare, train, train_kahm, training_sets, utility
+from tasks.evaluate import audit_seed, compare, train, train_kahm, training_sets, utility
 from tasks.fabricate import fabricate, paper_thresholds, settled
 from tasks.files import sha256_file
 from tasks.ingest import ingest
@@ -151,6 +151,7 @@ def _make_candidate(
         validate_release(staged_frames(staging.release, spec.table), spec.table)
 
         # evaluation: confidential, for the internal report
+        seed = audit_seed(spec.dataset, staging.release_id)
         compared = sample(source, places, noise_added, marginals, staging.release, spec.table)
         sets = training_sets(compared, spec.table)
         notes: list[str] = []
@@ -158,13 +159,13 @@ def _make_candidate(
         kahm = train_kahm(sets, compared, spec, n_threads, notes)
         fitted = train(sets, spec, n_threads)
         classifiers = compare(sets, compared, kahm, fitted, spec, notes)
-        shadows = train_shadows(compared, spec, mechanism, AUDIT_SEED, n_threads, staging.scratch)
+        shadows = train_shadows(compared, spec, mechanism, seed, n_threads, staging.scratch)
         measured = Measured(
             classifiers=classifiers,
-            membership_inference=attack(sets, compared, kahm, fitted, shadows, AUDIT_SEED, n_threads),
-            privacy_risks=assess_risks(compared, spec.table, AUDIT_SEED),
-            empirical_epsilon=plant_canaries(compared, spec, mechanism, AUDIT_SEED, workers, staging.scratch),
-            utility=utility(compared, spec.table, AUDIT_SEED),
+            membership_inference=attack(sets, compared, kahm, fitted, shadows, seed, n_threads),
+            privacy_risks=assess_risks(compared, spec.table, seed),
+            empirical_epsilon=plant_canaries(compared, spec, mechanism, seed, workers, staging.scratch),
+            utility=utility(compared, spec.table, seed),
         )
         write_report(
             staging,
@@ -178,7 +179,7 @@ def _make_candidate(
             str(spec_path),
             validation,
             measured,
-            latest_sweep(staging.workspace.reports, spec.dataset),
+            latest_sweep(staging.workspace.reports, spec),
             list(times),
         )
     staging.mark_complete()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from schemas.errors import IntegrityFailed, StepFailed
+from schemas.errors import FabricaError, StepFailed
 from schemas.spec import ReleaseSpec
 from schemas.sweep import Sweep
 from tasks.ingest import ingest
@@ -19,11 +19,13 @@ from tasks.sweep import (
     Variant,
     charge_points,
     point_ids,
+    prepare_place,
     refuse_for_rows,
     refuse_source_as_stand_in,
     refuse_sweep_id,
     refuse_taken,
     scratch_of,
+    settings_sha256,
     stand_in_file,
     variants_of,
     what_was_spent,
@@ -32,11 +34,13 @@ from tasks.sweep import (
 from tasks.sweep_points import accuracy_of_members, choose_rows, measure_point
 from tasks.validate import validate
 from tasks.workspace import Workspace, project_root
+from tasks.write_index import write_index
 
 _ON_A_STAND_IN = (
-    "the curve is about a stand-in, a public table that took the source's place, and not about the data set's own "
-    "table: it shows how the settings work there, and the data set's releases may do better or worse"
+    "the curve is about a stand-in, by the steward's word a public table, that took the source's place, and not about "
+    "the data set's own table: it shows how the settings work there, and the data set's releases may do better or worse"
 )
+_NOT_COMPARED = "the source was not at hand, so whether the stand-in is another table was not looked at"
 _ON_THE_TABLE = (
     "the data set's budget was charged for the noise of every point; the curve itself is computed from confidential "
     "rows outside any guarantee: it is internal, and a choice that is made by it is not covered either"
@@ -93,10 +97,9 @@ def sweep(
             spent = what_was_spent(ledger, spec.dataset, sweep_id, len(variants)) if stand_in is None else None
             if spent is None:
                 raise
-            if isinstance(error, StepFailed):
+            if isinstance(error, FabricaError):
                 raise StepFailed(f"{error}\n{spent}") from error
-            if not isinstance(error, IntegrityFailed):
-                noted(spent)
+            noted(spent)
             raise
 
 
@@ -116,11 +119,13 @@ def _swept(
         # the rows, confidential or a stand-in's
         source = ingest(path, spec.table)
         if stand_in is not None:
-            refuse_source_as_stand_in(stand_in, source.sha256, source_path)
+            refuse_source_as_stand_in(source, stand_in, source_path, spec.table)
         validate(source, spec.table, path.name, labels_public=spec.privacy.labels_public)
         rows = choose_rows(source, spec)
         refuse_for_rows(variants, len(rows.members))
         real_accuracy, majority_accuracy = accuracy_of_members(rows, spec)
+
+        prepare_place(workspace, spec.dataset, sweep_id)
 
         # who pays
         if stand_in is None:
@@ -138,6 +143,7 @@ def _swept(
             dataset=spec.dataset,
             created_at=datetime.now(UTC),
             spec_sha256=spec_sha256(spec),
+            settings_sha256=settings_sha256(spec),
             paid_by="ledger" if stand_in is None else "stand-in",
             rows=len(rows.members),
             control_rows=len(rows.controls),
@@ -146,7 +152,13 @@ def _swept(
             points=points,
             real_accuracy=real_accuracy,
             majority_accuracy=majority_accuracy,
-            notes=[_ON_THE_TABLE if stand_in is None else _ON_A_STAND_IN, *rows.notes],
+            notes=[
+                _ON_THE_TABLE if stand_in is None else _ON_A_STAND_IN,
+                *([_NOT_COMPARED] if stand_in is not None and not source_path.is_file() else []),
+                *(f"not covered by the guarantee: {what}" for what in spec.uncovered),
+                *rows.notes,
+            ],
         )
         write_sweep(made, scratch, workspace)
+    write_index(workspace.reports, ledger)
     return made

@@ -18,6 +18,9 @@ AttackName = Literal[
 ]
 """`distance-to-class` is the seed paper's; the next three look at released rows, the last two at a classifier."""
 
+ACCUSATION_CONFIDENCE = 0.9999
+"""Of the statement that a mechanism does not keep its claim."""
+
 RiskName = Literal["singling-out", "linkability", "attribute-inference"]
 
 
@@ -57,6 +60,9 @@ class MembershipAttack(Model):
     """What the attacker holds, or what the attacked classifier learned from."""
     classifier: ClassifierName | None = None
     """The attacked classifier; `null` for attacks on rows."""
+    members: int
+    controls: int
+    """Rows that it was judged on: some attacks look at fewer than there are."""
     auc: Interval
     """Chance that a random member gets a higher score than a random control row; 0.5 is a coin toss."""
     found: list[Found]
@@ -64,8 +70,8 @@ class MembershipAttack(Model):
     roc_false_positive_rate: list[float]
     roc_true_positive_rate: list[float]
     most_exposed: list[int]
-    """Rows of the source file, counted from 0 after the header, of the members with the highest scores, highest first;
-    never a value."""
+    """At most ten rows of the source file, counted from 0 after the header, of the members with the highest scores,
+    highest first; never a value."""
     density_difference: DensityDifference | None = None
     """Only for `distance-to-class`."""
 
@@ -113,17 +119,26 @@ class CanaryBound(Model):
     seen: Literal["noise-added", "fabricated"]
     epsilon_lower_bound: float = Field(ge=0)
     """With the stated confidence, no smaller epsilon holds; 0 where nothing can be refuted."""
+    contradicts_claim: bool
+    """Whether the claimed epsilon is refuted at `ACCUSATION_CONFIDENCE`. At the stated confidence alone, one sound
+    release in twenty is."""
     correct: int
     guesses: int
+    """The surest; their number is fixed before looking."""
     canaries: int
 
 
 class EmpiricalEpsilon(Model):
-    """One run of the same mechanism on canaries (Steinke, Nasr, Jagielski 2023), never on the release's own noise."""
+    """One run of the same mechanism on canaries (Steinke, Nasr, Jagielski 2023), never on the release's own noise.
+
+    Canaries are values and categories of features, or whole rows of them. Labels, and whether a value is missing, are
+    not tried, and private moments, which are sums over all rows, hardly show a single one.
+    """
 
     unit: Literal["element", "record"]
     claimed_epsilon: float
     delta: float
     confidence: float
+    """That all bounds hold together."""
     bounds: list[CanaryBound]
     not_computed: list[NotComputed] = Field(default_factory=list)

@@ -58,7 +58,8 @@ class Reproduction(Model):
     randomness: Randomness
     """Of the release's noise."""
     audit_seed: int
-    """Public: of everything that the audit draws, rehearsals included, so that its figures can be computed again."""
+    """Public, from the release's name: of everything that the audit draws, rehearsals included, so that its figures can
+    be computed again."""
     python: str
     packages: dict[str, str]
     """Versions of the libraries that computed the figures."""

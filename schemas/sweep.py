@@ -32,6 +32,8 @@ class Sweep(Model):
     dataset: str = Field(pattern=DATASET_PATTERN)
     created_at: datetime
     spec_sha256: str
+    settings_sha256: str
+    """Digest of the spec but for epsilon and budget: an audit shows sweeps of its own settings only."""
     paid_by: Literal["stand-in", "ledger"]
     """A public table in the source's place, or the data set's budget."""
     rows: int

@@ -16,8 +16,8 @@ class ClassifierResult(Model):
     macro_f1: Interval
     """Mean of the F1 scores of the classes that have control rows."""
     auc: Interval | None
-    """Area under the ROC curve, one class against the rest, mean over the classes that have control rows; `null` where
-    the control rows are of a single class."""
+    """Area under the ROC curve, one class against the rest, mean over the classes that have at least
+    `schemas.measures.FEWEST_ROWS` control rows and as many others; `null` where there is none."""
 
 
 class ClassifierComparison(Model):
@@ -25,8 +25,8 @@ class ClassifierComparison(Model):
 
     train_rows: int
     test_rows: int
-    majority_accuracy: float = Field(ge=0, le=1)
-    """Accuracy on the control rows of always answering the members' largest class."""
+    majority_accuracy: float | None = Field(ge=0, le=1)
+    """Accuracy on the control rows of always answering the members' largest class; `null` where there are too few."""
     results: list[ClassifierResult]
     not_computed: list[NotComputed] = Field(default_factory=list)
 
@@ -48,7 +48,8 @@ class ColumnUtility(Model):
     """How one released feature compares with the members' values, in the column's own unit.
 
     Dates and times are in days after the lower bound, ordered categories are numbered from 0. Figures are about the
-    values that are present, and `null` where fewer than `schemas.measures.FEWEST_ROWS` are, in either table.
+    values that are present, and `null` where fewer than `schemas.measures.FEWEST_ROWS` are, in either table, or where
+    fewer real ones differ from the most frequent value.
     """
 
     name: str

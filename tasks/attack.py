@@ -46,11 +46,11 @@ def attack(
     -------
     MembershipInference
     """
-    members, controls = sets.member_places, np.arange(len(sample.controls.labels))
-    if min(len(members), len(controls)) < FEWEST_ROWS:
+    members, n_controls = sets.member_places, len(sample.controls.labels)
+    if min(len(members), n_controls) < FEWEST_ROWS:
         reason = f"there are fewer than {FEWEST_ROWS} members or control rows"
         missing = [NotComputed(what="membership inference", reason=reason)]
-        return MembershipInference(members=len(members), controls=len(controls), attacks=[], not_computed=missing)
+        return MembershipInference(members=len(members), controls=n_controls, attacks=[], not_computed=missing)
     rows = sample.member_rows[members]
     with threadpool_limits(1), ThreadPoolExecutor(n_threads) as pool:
         begun: list[Future[list[MembershipAttack]]] = []
@@ -67,9 +67,9 @@ def attack(
     attacks.sort(key=lambda one: (_ORDER.index(one.attack), one.classifier or ""))  # kinds stay in their order
     return MembershipInference(
         members=len(members),
-        controls=len(controls),
+        controls=n_controls,
         attacks=attacks,
-        not_computed=[shadows] if isinstance(shadows, NotComputed) else [],
+        not_computed=[*_without_density_ratio(n_controls), *([shadows] if isinstance(shadows, NotComputed) else [])],
     )
 
 
@@ -112,9 +112,18 @@ def _by_rows(sets: TrainingSets, sample: AuditSample, kind: TrainedOn, seed: int
     for name, own in scores.items():
         of_controls = own[len(members) :]
         if name == "density-ratio":  # not judged on the rows it learned the population from
+            if _without_density_ratio(len(sample.controls.labels)):
+                continue
             of_controls = of_controls[others]
         found.append(membership_attack(name, kind, own[: len(members)], of_controls, rows, seed))
     return found
+
+
+def _without_density_ratio(n_controls: int) -> list[NotComputed]:
+    if n_controls >= 2 * FEWEST_ROWS:
+        return []
+    reason = f"half of the control rows tell it the population, and fewer than {FEWEST_ROWS} are left"
+    return [NotComputed(what="the density-ratio attack", reason=reason)]
 
 
 def _some(n_rows: int, random: np.random.Generator) -> IntArray:

@@ -8,7 +8,7 @@ how many rows are broken and whether a quote stays open, is found out afterwards
 import csv
 import io
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +17,8 @@ import pyarrow.csv
 from schemas.errors import ValidationFailed
 
 LARGEST_ROW_BYTES = 16 * 2**20
+_MOST_COUNTED = 1_000_000
+"""Rows that are looked at to say how many are broken."""
 
 
 def csv_header(path: Path) -> list[str]:
@@ -25,7 +27,7 @@ def csv_header(path: Path) -> list[str]:
     Raises
     ------
     ValidationFailed
-        The file is empty or cannot be read, is not UTF-8, or the first line has an open quote.
+        The file is empty or cannot be read, is not UTF-8, or the first line has an open quote or a NUL character.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -37,6 +39,8 @@ def csv_header(path: Path) -> list[str]:
             f"{path.name}: cannot be read as CSV; check the file and its permissions, and its header line for an open "
             "quote"
         ) from None
+    if any("\0" in name for name in header or []):  # which Arrow takes for the end of the line
+        raise ValidationFailed(f"{path.name}: the header line holds a NUL character; take it out")
     if not header:
         raise ValidationFailed(f"{path.name}: is empty, or its first line is; it must begin with a header line")
     return header
@@ -91,23 +95,24 @@ def csv_rows(path: Path, header: list[str]) -> Iterator[pa.Table]:
 
 def _fault(path: Path, n_columns: int) -> ValidationFailed:
     """Why Arrow would not read a file, as far as it can be seen."""
-    n_broken = 0
+    n_broken, whole = 0, False
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.reader(chain(_lines(file), ["\n", "end"]))
             next(rows)
             row: list[str] = []
-            for row in rows:
+            for row in islice(rows, _MOST_COUNTED):
                 n_broken += len(row) not in (0, n_columns)
-        if row != ["end"]:
+            whole = row == ["end"] or next(rows, None) is None
+        if whole and row != ["end"]:
             return _open_quote(path)
-        n_broken -= n_columns > 1
+        n_broken -= whole and n_columns > 1
     except (OSError, ValueError, csv.Error):
         n_broken = 0
     if n_broken:
         return ValidationFailed(
-            f"{path.name}: {n_broken} row(s) with a number of columns other than the header's {n_columns}; look for "
-            "stray or trailing commas and open quotes"
+            f"{path.name}: {'' if whole else 'at least '}{n_broken} row(s) with a number of columns other than the "
+            f"header's {n_columns}; look for stray or trailing commas and open quotes"
         )
     return ValidationFailed(
         f"{path.name}: cannot be read as CSV; it must be UTF-8 text with commas between the columns, and no row "

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from hashlib import sha256
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from schemas.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
-from schemas.measures import NotComputed, TrainedOn
+from schemas.measures import FEWEST_ROWS, NotComputed, TrainedOn
 from schemas.spec import ClassifierName, ReleaseSpec
 from schemas.table import TableSchema
 from schemas.utility import CategoryUtility, ClassifierComparison, ColumnUtility, Utility
@@ -27,12 +28,18 @@ Fitted = Mapping[tuple[ClassifierName, TrainedOn], TrainedClassifier]
 """Classifiers by name and by the kind of data they learned from."""
 LARGEST_KAHM_CLASS = 1000
 """Rows of one class that an evaluation's KAHM is trained on at most; its cost is cubic in them."""
-AUDIT_SEED = 20261130
-"""Public: of everything in an audit that is drawn, so that whoever may see the source can repeat it."""
 _QUERIES = 4096
 """Rows whose distances a thread finds at a time."""
 _ORDER_SEED = 20240513
 """Public: in which order rows are taken until a class is full."""
+
+
+def audit_seed(dataset: str, release_id: str) -> int:
+    """The seed of everything that a release's audit draws: public, so that whoever may see the source can repeat it.
+
+    It differs from release to release, so that chance does not say the same of all of them.
+    """
+    return int.from_bytes(sha256(f"audit of {dataset}/{release_id}".encode()).digest()[:4])
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,6 +201,15 @@ def compare(
     """
     from tasks.audit import compare_classifiers
 
+    if len(sample.controls.labels) < FEWEST_ROWS:
+        reason = f"there are fewer than {FEWEST_ROWS} control rows"
+        return ClassifierComparison(
+            train_rows=len(sets.labels["real"]),
+            test_rows=len(sample.controls.labels),
+            majority_accuracy=None,
+            results=[],
+            not_computed=[NotComputed(what="the accuracy of classifiers", reason=reason)],
+        )
     with threadpool_limits(1):
         return compare_classifiers(
             sets.rows,
@@ -221,8 +237,10 @@ def utility(sample: AuditSample, table: TableSchema, seed: int) -> Utility:
         correlation_difference,
         correlation_map,
         cut,
+        join_rare,
         project_rows,
         propensity,
+        varies_enough,
     )
 
     frames = sample.member_frame, sample.released
@@ -235,6 +253,7 @@ def utility(sample: AuditSample, table: TableSchema, seed: int) -> Utility:
         if isinstance(column, CategoricalColumn | BooleanColumn | OrdinalColumn):
             real, made = (level_codes(frame[name], column.levels) for frame in frames)
             codes[name] = [np.where(own < 0, len(column.levels), own) for own in (real, made)]
+            joined = len(np.unique(codes[name][0])) > len(np.unique(join_rare(*codes[name])[0]))
             if name != table.label:
                 shown = [str(level).lower() if isinstance(level, bool) else str(level) for level in column.levels]
                 categories.append(
@@ -246,12 +265,19 @@ def utility(sample: AuditSample, table: TableSchema, seed: int) -> Utility:
             if not isinstance(column, OrdinalColumn):
                 bounds = comparable_bounds(column)  # type: ignore[arg-type]
                 codes[name] = [cut(own, bounds) for own in ordered[name]]
-            columns.append(compare_column(name, ordered[name][0], ordered[name][1], bounds, missing))
+            if isinstance(column, OrdinalColumn) and joined:
+                columns.append(_untold(name, missing))
+            else:
+                columns.append(compare_column(name, ordered[name][0], ordered[name][1], bounds, missing))
     encoded = [encode_features(frame, table).astype(np.float64) * SPACING for frame in frames]
     names = [block.column for block in layout_of(table).blocks for _ in range(block.width)]
-    difference, n_pairs = correlation_difference(encoded[0], encoded[1], names)
+    told = varies_enough(encoded[0])
+    difference, n_pairs = correlation_difference(
+        encoded[0][:, told], encoded[1][:, told], [name for name, kept in zip(names, told, strict=True) if kept]
+    )
+    joined_codes = {name: join_rare(own[0], own[1]) for name, own in codes.items()}
     pairs, similarity = contingency_similarities(
-        list(codes), *([own[side] for own in codes.values()] for side in range(2))
+        list(joined_codes), *([own[side] for own in joined_codes.values()] for side in range(2))
     )
     correlations = None
     if len(ordered) > 1:
@@ -272,3 +298,13 @@ def utility(sample: AuditSample, table: TableSchema, seed: int) -> Utility:
         projection=project_rows(encoded[0], encoded[1], missing),
         not_computed=missing,
     )
+
+
+def _untold(name: str, missing: list[NotComputed]) -> ColumnUtility:
+    """An ordered column of categories of which some are rare: with its moments, their joined share would be told."""
+    reason = f"some of its categories have fewer than {FEWEST_ROWS} real rows, and these figures would tell how many"
+    missing.append(NotComputed(what=f"the comparison of the values of column `{name}`", reason=reason))
+    return ColumnUtility(
+        name=name, mean_real=None, mean_fabricated=None, std_real=None, std_fabricated=None, kolmogorov_smirnov=None,
+        missing_real=None,
+    )  # fmt: skip

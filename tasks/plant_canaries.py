@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from schemas.attacks import CanaryBound, EmpiricalEpsilon
+from schemas.attacks import ACCUSATION_CONFIDENCE, CanaryBound, EmpiricalEpsilon
 from schemas.columns import BooleanColumn, CategoricalColumn, FeatureColumn
 from schemas.measures import FEWEST_ROWS, NotComputed
 from schemas.spec import ReleaseSpec
 from schemas.table import TableSchema
 from tasks.accounting import CellNoise, Mechanism
 from tasks.accounting.lattice import SPACING
-from tasks.audit.canary import canary_audit
+from tasks.audit.canary import canary_audit, epsilon_lower_bound
 from tasks.columns.categories import scores_of
 from tasks.columns.layout import layout_of
 from tasks.columns.values import from_scaled, level_values, to_scaled
@@ -107,12 +107,20 @@ def plant_canaries(
         evidence = np.where(sides, 1.0, -1.0) * planted * _leanings(rows, values, table)
         outcome = canary_audit(
             tossed, evidence.sum(axis=1), n_guesses=max(1, len(frame) // _GUESSED), delta=claimed.delta,
-            confidence=_CONFIDENCE,
+            confidence=1 - (1 - _CONFIDENCE) / len(seen),  # all hold together (Bonferroni)
         )  # fmt: skip
         bounds.append(
             CanaryBound(
                 seen=kind,
                 epsilon_lower_bound=outcome.epsilon_lower_bound,
+                contradicts_claim=epsilon_lower_bound(
+                    outcome.canaries,
+                    outcome.guesses,
+                    outcome.correct,
+                    claimed.delta,
+                    1 - (1 - ACCUSATION_CONFIDENCE) / len(seen),
+                )
+                > claimed.epsilon,
                 correct=outcome.correct,
                 guesses=outcome.guesses,
                 canaries=outcome.canaries,

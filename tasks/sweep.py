@@ -6,6 +6,7 @@ none that is free: a public stand-in takes the table's place, or the ledger is c
 """
 
 import hashlib
+import json
 import math
 import os
 import re
@@ -16,23 +17,32 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
 from pydantic import ValidationError
 
-from schemas.errors import BudgetRefused, RequestRefused
+from schemas.errors import BudgetRefused, RequestRefused, ValidationFailed
 from schemas.spec import RELEASE_ID_PATTERN, Privacy, ReleaseSpec
 from schemas.sweep import Sweep
+from schemas.table import TableSchema
 from tasks.accounting import Mechanism, mechanism_of
 from tasks.files import move_folder, sha256_file, write_whole
-from tasks.ingest import few
+from tasks.ingest import few, ingest
 from tasks.ledger import Ledger
 from tasks.plan import REFUSE_UNPERTURBED_CELLS
 from tasks.reporting.sweep_page import sweep_html
 from tasks.reserve import require_published_charged
 from tasks.staging import binding, new_release_id
 from tasks.step import noted, step
+from tasks.tables import SourceTable
 from tasks.workspace import Workspace, make_private
 
 MOST_EPSILONS = 50
+_LEAST_EPSILON = 1e-9
+_NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_MOST_SHARED = 0.5
+"""Share of the rows that the source holds once which a stand-in may hold as well."""
 
 NEVER_FREE = (
     "a sweep is never free: whoever looks at results of several epsilons on the confidential table has spent all of "
@@ -50,19 +60,17 @@ def read_epsilons(text: str) -> list[float]:
     Raises
     ------
     RequestRefused
-        One is not a positive finite number or stands twice, or there are none or more than 50; names every bad one.
+        One is not a finite number of at least 1e-9 or stands twice, or there are none or more than 50; every bad one is
+        named.
     """
     parts = [part.strip() for part in text.split(",")]
     faults, epsilons = [], []
     for part in parts:
-        try:
-            epsilon = float(part)
-        except ValueError:
-            epsilon = math.nan
-        if math.isfinite(epsilon) and epsilon > 0:
+        epsilon = float(part) if _NUMBER.fullmatch(part) else math.nan
+        if _LEAST_EPSILON <= epsilon < math.inf:
             epsilons.append(epsilon)
         else:
-            faults.append(f"--epsilons: {ascii(part)[:42]} is not a positive finite number")
+            faults.append(f"--epsilons: {ascii(part)[:42]} is not a finite number of at least {_LEAST_EPSILON:g}")
     faults += [f"--epsilons: {value:g} stands {n} times" for value, n in Counter(epsilons).items() if n > 1]
     if len(parts) > MOST_EPSILONS:
         faults.append(f"--epsilons: are {len(parts)}, at most {MOST_EPSILONS} can be swept")
@@ -187,21 +195,40 @@ def stand_in_file(stand_in: Path, source: Path) -> Path:
     return stand_in
 
 
-def refuse_source_as_stand_in(stand_in: Path, sha256: str, source: Path) -> None:
-    """Refuse a stand-in with the source's digest.
+def refuse_source_as_stand_in(stand_in: SourceTable, path: Path, source: Path, table: TableSchema) -> None:
+    """Refuse a stand-in that is the source: by its digest, or because it holds most of the source's rows.
+
+    Rows are compared in any order and kind of file, those that the source holds once: rows of few possible values recur
+    in every table. Where the source is not at hand nothing is compared.
 
     Raises
     ------
     RequestRefused
     """
-    if source.is_file() and sha256 == sha256_file(source):
-        raise _stand_in_is_source(stand_in)
+    if not source.is_file():
+        return
+    if stand_in.sha256 == sha256_file(source):
+        raise _stand_in_is_source(path)
+    try:
+        own = ingest.function(source, table)
+    except ValidationFailed:  # a source that no release could be made of
+        return
+    hashes, counts = np.unique(_row_hashes(own, table), return_counts=True)
+    single = hashes[counts == 1]
+    if np.count_nonzero(np.isin(single, _row_hashes(stand_in, table))) > _MOST_SHARED * len(single):
+        raise _stand_in_is_source(path)
+
+
+def _row_hashes(rows: SourceTable, table: TableSchema) -> npt.NDArray[np.uint64]:
+    """A number for each row, equal for equal cells."""
+    names = [*table.features, table.label]
+    return np.concatenate([pd.util.hash_pandas_object(piece[names], index=False).to_numpy() for piece in rows.pieces()])
 
 
 def _stand_in_is_source(stand_in: Path) -> RequestRefused:
     return RequestRefused(
-        f"--stand-in: {stand_in}: is the confidential source itself; use a public table, or pay with --charge. Nothing "
-        "was spent"
+        f"--stand-in: {stand_in}: is the confidential source itself, or holds most of its rows; use a public table, or "
+        "pay with --charge. Nothing was spent"
     )
 
 
@@ -252,20 +279,24 @@ def charge_points(
         ) from None
 
 
+def _points(number: int) -> str:
+    return "one point" if number == 1 else f"{number} points"
+
+
 def what_was_spent(ledger: Ledger, dataset: str, sweep_id: str, n_points: int) -> str | None:
     """What an unfinished sweep has cost, and what can be given back; `None` where nothing was charged."""
     charged = [own for own in point_ids(sweep_id, n_points) if ledger.is_charged(dataset, own)]
     if not charged:
         return None
     text = (
-        f"the {len(charged)} points of sweep {dataset}/{sweep_id} are charged and stay so, without a result; a sweep "
+        f"{_points(len(charged))} of sweep {dataset}/{sweep_id} stay charged, without a result; a sweep "
         "is not taken up again, so start a new one with another id"
     )
     undrawn = [own for own in charged if not ledger.is_drawn(dataset, own)]
     if undrawn:
         text += (
             f". No noise was drawn for {', '.join(undrawn)}: a steward can give these back with `fabrica ledger void "
-            f"{dataset} ID`"
+            f"{dataset} ID --reason TEXT`"
         )
     return text
 
@@ -303,22 +334,41 @@ def write_sweep(sweep: Sweep, scratch: Path, workspace: Workspace) -> Path:
     return place
 
 
+def prepare_place(workspace: Workspace, dataset: str, sweep_id: str) -> None:
+    """Make the folder above the sweep's, so that a place that cannot be written is found before a charge."""
+    make_private(workspace.report(dataset, sweep_id).parent)
+
+
+def settings_sha256(spec: ReleaseSpec) -> str:
+    """SHA-256 of a spec but for epsilon and budget, which a sweep's points do not share."""
+    settings = spec.outcome_settings()
+    del settings["privacy"]["epsilon"], settings["privacy"]["budget"]
+    return hashlib.sha256(json.dumps(settings, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
 def is_sweep(folder: Path) -> bool:
     """Whether a report folder is a sweep's."""
     return (folder / "sweep.json").exists()
 
 
-def latest_sweep(reports: Path, dataset: str) -> Sweep | None:
-    """The newest sweep of a data set below `reports`; files that cannot be read are left out with a note."""
+def sweeps_below(reports: Path, dataset: str = "*") -> list[Sweep]:
+    """The sweeps of a data set, or of all, below `reports`; files that cannot be read are left out with a note."""
     found = []
-    for path in sorted((reports / dataset).glob("*/sweep.json")):
+    for path in sorted(reports.glob(f"{dataset}/*/sweep.json")):
         try:
             sweep = Sweep.model_validate_json(path.read_bytes())
         except (OSError, ValueError):
             noted(f"left out: {os.fspath(path)} is not a valid sweep; it was changed or cut off")
             continue
-        if (sweep.dataset, sweep.sweep_id) != (dataset, path.parent.name):
+        if (sweep.dataset, sweep.sweep_id) != (path.parent.parent.name, path.parent.name):
             noted(f"left out: {os.fspath(path)} is of another sweep than its folder says")
             continue
         found.append(sweep)
+    return found
+
+
+def latest_sweep(reports: Path, spec: ReleaseSpec) -> Sweep | None:
+    """The newest sweep of a spec's data set below `reports`, of those that differ in nothing but epsilon and budget."""
+    wanted = settings_sha256(spec)
+    found = [sweep for sweep in sweeps_below(reports, spec.dataset) if sweep.settings_sha256 == wanted]
     return max(found, key=lambda sweep: (sweep.created_at, sweep.sweep_id), default=None)

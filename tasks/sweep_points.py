@@ -139,6 +139,7 @@ def _rows_at(source: SourceTable, rows: IntArray) -> pd.DataFrame:
 def accuracy_of_members(rows: SweepRows, spec: ReleaseSpec) -> tuple[dict[ClassifierName, Interval], float]:
     """Accuracy on the control rows of each classifier trained on the members, and of the members' largest class."""
     compared = _compare("real", rows.members, rows, spec)
+    assert compared.majority_accuracy is not None  # there are enough control rows
     return {result.name: result.accuracy for result in compared.results}, compared.majority_accuracy
 
 

@@ -31,7 +31,7 @@ MOST_SIDE_ROWS = 2000
 _MOST_CELLS = 300_000
 """Encoded cells of them, which bounds the time for wide tables."""
 _ATTACKED: tuple[ClassifierName, ...] = ("gradient-boosting", "logistic")
-"""Classifiers that give probabilities, the one that learns rows by heart the best first."""
+"""Classifiers that give probabilities, in the order of preference."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +65,9 @@ def train_shadows(
 ) -> Shadows | NotComputed:
     """Confidences of the attacked classifier and of `spec.evaluation.shadow_models` shadows, or why there are none.
 
+    Where there are more rows than are attacked, rehearsals are smaller than the release: private moments then have more
+    noise for their rows, and shards are fewer, so the attack is somewhat weaker than it could be.
+
     Parameters
     ----------
     sample : AuditSample
@@ -87,7 +90,7 @@ def train_shadows(
     if n_shadows < 2:
         return NotComputed(what=what, reason=f"the spec asks for {n_shadows} shadow models, and it needs two at least")
     if not named:
-        return NotComputed(what=what, reason=f"the spec evaluates no classifier that gives probabilities ({_ATTACKED})")
+        return NotComputed(what=what, reason=f"the spec evaluates none of {' and '.join(_ATTACKED)}")
     if side < FEWEST_ROWS:
         return NotComputed(what=what, reason=f"there are fewer than {FEWEST_ROWS} members or control rows")
     name, table = named[0], spec.table

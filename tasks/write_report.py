@@ -15,7 +15,7 @@ from tasks.accounting import Mechanism
 from tasks.assess_risks import MOST_ROWS as MOST_HELD
 from tasks.attack import MOST_SIDE_ROWS as MOST_ATTACKED
 from tasks.audit import reliably_above
-from tasks.evaluate import AUDIT_SEED, LARGEST_KAHM_CLASS, TrainingSets
+from tasks.evaluate import LARGEST_KAHM_CLASS, TrainingSets, audit_seed
 from tasks.files import write_whole
 from tasks.pieces import PIECE_ROWS
 from tasks.plan import guarantee_warnings, unperturbed_warning
@@ -88,7 +88,7 @@ def write_report(
             spec_sha256=manifest.spec_sha256,
             source_sha256=source_sha256,
             randomness=manifest.randomness,
-            audit_seed=AUDIT_SEED,
+            audit_seed=audit_seed(manifest.dataset, manifest.release_id),
             python=python_version(),
             packages=package_versions(),
         ),
@@ -136,8 +136,12 @@ def read_report(folder: Path) -> AuditReport:
         return AuditReport.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         raise IntegrityFailed(f"{path}: no such file; the report of this release is not here") from None
+    except OSError as error:
+        raise IntegrityFailed(f"{path}: cannot be read ({error.strerror})") from None
     except ValueError:
-        raise IntegrityFailed(f"{path}: is not a valid audit report; it was changed or cut off") from None
+        raise IntegrityFailed(
+            f"{path}: is not an audit report of this version; it was made by another one, changed or cut off"
+        ) from None
 
 
 def _warnings(
@@ -158,11 +162,12 @@ def _warnings(
     best = max(
         (result for result in classifiers.results if result.trained_on == "fabricated"),
         key=lambda result: result.accuracy.estimate,
+        default=None,
     )
     size = manifest.mechanism.expected_magnitude
     if size is not None and size > 1:
         warnings.append(f"the noise on a cell is typically {size:.3g} times its column's whole range")
-    if not reliably_above(best, classifiers):
+    if best is not None and not reliably_above(best, classifiers):
         warnings.append(
             "no classifier trained on the fabricated data is reliably better than always answering the largest class"
         )

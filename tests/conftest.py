@@ -43,6 +43,21 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+_BLANK = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><g id="blank"/></svg>'
+
+
+@pytest.fixture(autouse=True)
+def figures_left_blank(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where whole releases run in this process, figures are not drawn: that takes as long as all else together.
+
+    They are in `tests/unit/test_reporting.py`, in `tests/docs`, and wherever a program of its own is run.
+    """
+    if {"flows", "cli"} & set(request.path.parts[-2:]):
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+        monkeypatch.setattr(FigureCanvasSVG, "print_svg", lambda _, file, **__: file.write(_BLANK))
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a command printed and how it ended."""

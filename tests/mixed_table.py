@@ -47,7 +47,7 @@ SPEC: dict[str, Any] = {
         "budget": {"epsilon": 500.0, "delta": 1e-2},
     },
     "fabrication": {"components": 5, "stop": {"steps": 1}},
-    "evaluation": {"attacks": {"shadow_models": 0}},
+    "evaluation": {"classifiers": ["kahm", "logistic"], "attacks": {"shadow_models": 0}},
 }
 
 

@@ -12,14 +12,14 @@ from tasks.audit.attack import (
     roc_curve,
 )
 from tasks.audit.bootstrap import attack_auc
-from tasks.audit.category_utility import compare_categories
+from tasks.audit.category_utility import compare_categories, join_rare
 from tasks.audit.class_scores import auc_interval, macro_f1, macro_f1_interval
 from tasks.audit.classifiers import compare_classifiers, reliably_above
 from tasks.audit.column_utility import compare_column, kolmogorov_smirnov
 from tasks.audit.columns_table import ColumnsTable
 from tasks.audit.density_difference import DensityDifference, estimate_density_difference, membership_inference_score
 from tasks.audit.model_attacks import likelihood_ratio_scores, loss_scores, scaled_confidence, shadow_halves
-from tasks.audit.pairs import contingency_similarities, correlation_difference, correlation_map, cut
+from tasks.audit.pairs import contingency_similarities, correlation_difference, correlation_map, cut, varies_enough
 from tasks.audit.projection import project_rows
 from tasks.audit.propensity import propensity
 from tasks.audit.proportion import wilson_interval
@@ -44,6 +44,7 @@ __all__ = [
     "distance_densities",
     "estimate_density_difference",
     "found_at",
+    "join_rare",
     "kolmogorov_smirnov",
     "likelihood_ratio_scores",
     "loss_scores",
@@ -62,5 +63,6 @@ __all__ = [
     "scaled_confidence",
     "shadow_halves",
     "train_classifiers",
+    "varies_enough",
     "wilson_interval",
 ]

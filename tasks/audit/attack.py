@@ -14,7 +14,7 @@ from scipy.special import betainc
 from scipy.stats import binom
 
 from schemas.attacks import AttackName, Density, DensityDifference, Found, MembershipAttack
-from schemas.measures import Interval, TrainedOn
+from schemas.measures import FEWEST_ROWS, Interval, TrainedOn
 from schemas.spec import ClassifierName
 from tasks.audit.bootstrap import attack_auc, checked_scores, upper_level
 from tasks.audit.density_difference import FloatArray, estimate_density_difference, pooled_scale
@@ -172,8 +172,8 @@ def most_exposed(member_scores: ArrayLike, member_rows: ArrayLike, n: int = MOST
     Returns
     -------
     list of int
-        At most `n` rows, highest score first, equal scores by row; empty if all scores are equal, since then nobody is
-        more exposed than another.
+        At most `n` rows, highest score first, equal scores by row. Rows of equal scores that do not all find a place
+        are left out, since none of them is more exposed than another.
 
     Raises
     ------
@@ -189,7 +189,11 @@ def most_exposed(member_scores: ArrayLike, member_rows: ArrayLike, n: int = MOST
         raise ValueError(f"member_rows must be at least 0, got {int(rows.min())}")
     if scores.min() == scores.max():
         return []
-    return [int(row) for row in rows[np.lexsort((rows, -scores))[:n]]]
+    order = np.lexsort((rows, -scores))
+    kept = order[:n]
+    if order.size > n:
+        kept = kept[scores[kept] > scores[order[n]]]
+    return [int(row) for row in rows[kept]]
 
 
 def _bandwidth(sample: FloatArray, scale: float) -> float:
@@ -219,9 +223,9 @@ def distance_densities(r_members: ArrayLike, r_controls: ArrayLike) -> Density:
     Returns
     -------
     Density
-        128 grid points over the central 99 % of the pooled distances and three bandwidths to each side, so a few huge
-        distances do not flatten the picture. Bandwidths by Silverman's rule for each sample; equal values show as one
-        narrow bump.
+        128 grid points over the central 99 % of the pooled distances, or as much as leaves out `FEWEST_ROWS` at each
+        end, and three bandwidths to each side, so a few far distances neither flatten the picture nor show.
+        Bandwidths by Silverman's rule for each sample; equal values show as one narrow bump.
 
     References
     ----------
@@ -231,7 +235,8 @@ def distance_densities(r_members: ArrayLike, r_controls: ArrayLike) -> Density:
     pooled = np.sort(np.concatenate([members, controls]))
     scale = pooled_scale(pooled) or float(pooled[-1]) / 10 or 1.0
     widths = _bandwidth(members, scale), _bandwidth(controls, scale)
-    lower, upper = np.quantile(pooled, [0.005, 0.995])
+    cut = min(max(0.005, FEWEST_ROWS / pooled.size), 0.25)
+    lower, upper = np.quantile(pooled, [cut, 1 - cut])
     grid = np.linspace(max(0.0, lower - 3 * max(widths)), upper + 3 * max(widths), DENSITY_POINTS)
     return Density(
         grid=grid.tolist(),
@@ -282,6 +287,8 @@ def membership_attack(
         attack=attack,
         trained_on=trained_on,
         classifier=classifier,
+        members=np.size(member_scores),
+        controls=np.size(control_scores),
         auc=attack_auc(member_scores, control_scores, seed=rng_seed),
         found=[found_at(member_scores, control_scores, fpr) for fpr in FOUND_AT],
         roc_false_positive_rate=false.tolist(),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from schemas.measures import FEWEST_ROWS, NotComputed
 from schemas.utility import CategoryUtility
@@ -23,6 +23,27 @@ def _to_join(counts: list[int]) -> list[int]:
     if joined and held < FEWEST_ROWS and others:
         joined.append(others[0][1])
     return sorted(joined)
+
+
+def join_rare(real: ArrayLike, fabricated: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Codes in which the categories that `compare_categories` would show as one are one.
+
+    Parameters
+    ----------
+    real, fabricated : array-like of int, shape (n,) and (m,)
+        Codes from 0, a missing value having one of its own.
+
+    Returns
+    -------
+    real, fabricated : ndarray of int64, of the same shapes
+    """
+    codes = [np.asarray(column, dtype=np.int64) for column in (real, fabricated)]
+    size = 1 + max(int(own.max(initial=0)) for own in codes)
+    place_of = np.arange(size)
+    joined = _to_join(np.bincount(codes[0], minlength=size).tolist())
+    if joined:
+        place_of[joined] = joined[0]
+    return place_of[codes[0]], place_of[codes[1]]
 
 
 def _joined_name(names: list[str]) -> str:

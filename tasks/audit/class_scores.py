@@ -144,7 +144,7 @@ def _area(scores: FloatArray, positive: NDArray[np.bool_]) -> tuple[float, Float
 
 
 def auc_interval(
-    y_true: ArrayLike, scores: ArrayLike, classes: ArrayLike, *, confidence: float = 0.95
+    y_true: ArrayLike, scores: ArrayLike, classes: ArrayLike, *, confidence: float = 0.95, fewest: int = 1
 ) -> Interval | None:
     """Macro average of the areas under the ROC curve of each class against the rest, with its confidence interval.
 
@@ -156,12 +156,15 @@ def auc_interval(
     classes : array-like of shape (n_classes,)
         The class of each column; different from each other.
     confidence : float, default=0.95
+    fewest : int, default=1
+        Classes of fewer rows, or with fewer other rows, are no term of the mean.
 
     Returns
     -------
     Interval or None
         The mean over the classes that occur in `y_true`, ties counting half. A class without scores has area 0.5: its
-        rows cannot be told from others. `None` where `y_true` holds a single class.
+        rows cannot be told from others. `None` where `y_true` holds a single class,
+        or no class of enough rows.
 
     Raises
     ------
@@ -190,9 +193,11 @@ def auc_interval(
         raise ValueError(f"scores must have shape {(true.size, known.size)}, got {values.shape}")
     if not np.isfinite(values).all():
         raise ValueError(f"scores must be finite, got {np.count_nonzero(~np.isfinite(values))} values that are not")
-    present = np.unique(true)
-    if present.size < 2:
+    present, counts = np.unique(true, return_counts=True)
+    enough = np.minimum(counts, true.size - counts) >= fewest
+    if present.size < 2 or not enough.any():
         return None
+    binary, present = present.size == 2, present[enough]
     areas, ratios, influence = [], [], np.zeros(true.size)
     for label in present:
         column = np.flatnonzero(known == label)
@@ -203,7 +208,7 @@ def auc_interval(
         ratios.append(_hanley_mcneil_ratio(auc, positives, true.size - positives))
         influence += contribution / present.size
     estimate = min(1.0, float(np.mean(areas)))
-    ratio = float(np.mean(ratios)) / (1 if present.size == 2 else present.size)
+    ratio = float(np.mean(ratios)) / (1 if binary else present.size)
     if 0 < estimate < 1:
         ratio = max(ratio, float(influence @ influence) / (estimate * (1 - estimate)))
     lower, upper = wilson_bounds(estimate, 1 / ratio, float(norm.ppf((1 + confidence) / 2)))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from schemas.measures import TrainedOn
+from schemas.measures import FEWEST_ROWS, TrainedOn
 from schemas.spec import ClassifierName
 from schemas.utility import ClassifierComparison, ClassifierResult
 from tasks.audit.class_scores import auc_interval, macro_f1_interval
@@ -119,7 +119,7 @@ def compare_classifiers(
                     trained_on=kind,
                     accuracy=wilson_interval(int(np.count_nonzero(predicted == truth)), truth.size),
                     macro_f1=macro_f1_interval(truth, predicted, seed=_RESAMPLING_SEED),
-                    auc=auc_interval(truth, scores, classes),
+                    auc=auc_interval(truth, scores, classes, fewest=FEWEST_ROWS),
                 )
             )
     return ClassifierComparison(
@@ -139,4 +139,4 @@ def reliably_above(result: ClassifierResult, comparison: ClassifierComparison) -
     tried = len({other.name for other in comparison.results})
     right = round(result.accuracy.estimate * comparison.test_rows)
     widened = wilson_interval(right, comparison.test_rows, 1 - (1 - result.accuracy.confidence) / tried)
-    return widened.lower > comparison.majority_accuracy
+    return comparison.majority_accuracy is not None and widened.lower > comparison.majority_accuracy

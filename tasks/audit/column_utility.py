@@ -118,6 +118,11 @@ def shared_histogram(real: ArrayLike, fabricated: ArrayLike, bounds: tuple[float
     return Histogram(edges=edges[kept].tolist(), real=shares[0], fabricated=shares[1])
 
 
+def _apart(values: FloatArray) -> int:
+    """How many values differ from the most frequent one."""
+    return int(values.size - np.unique(values, return_counts=True)[1].max())
+
+
 def _share_missing(values: FloatArray) -> float | None:
     """Share of missing real values, or `None` where it would be about too few rows."""
     missing = int(np.count_nonzero(np.isnan(values)))
@@ -152,8 +157,8 @@ def compare_column(
         Standard deviations have divisor n (ddof 0): they describe the tables themselves. Each quantile is the mean of
         a block of neighbouring sorted values, see `block_quantiles`; both tables are parted into the same odd number of
         blocks, the largest that leaves `FEWEST_ROWS` values in each. Where fewer than `FEWEST_ROWS` values are present
-        in either table, there are none of these figures. Where 1 to 9 real values are missing, or present,
-        `missing_real` is `None`.
+        in either table, or 1 to 9 real ones differ from the most frequent value, there are none of these
+        figures. Where 1 to 9 real values are missing, or present, `missing_real` is `None`.
 
     Raises
     ------
@@ -173,6 +178,9 @@ def compare_column(
             )
         )
     x, y = one[~np.isnan(one)], two[~np.isnan(two)]
+    none = ColumnUtility(
+        name=name, mean_real=None, mean_fabricated=None, std_real=None, std_fabricated=None, kolmogorov_smirnov=None
+    )
     if min(x.size, y.size) < FEWEST_ROWS:
         reasons.append(
             NotComputed(
@@ -180,9 +188,16 @@ def compare_column(
                 reason=f"fewer than {FEWEST_ROWS} values are present in the real or in the fabricated table",
             )
         )
-        found = ColumnUtility(
-            name=name, mean_real=None, mean_fabricated=None, std_real=None, std_fabricated=None, kolmogorov_smirnov=None
+        found = none
+    elif 0 < _apart(x) < FEWEST_ROWS:
+        reasons.append(
+            NotComputed(
+                what=f"the comparison of the values of column `{name}`",
+                reason=f"fewer than {FEWEST_ROWS} real values differ from its most frequent one, and a figure would be "
+                "about these",
+            )
         )
+        found = none
     else:
         blocks = min(x.size, y.size) // FEWEST_ROWS
         blocks -= blocks % 2 == 0

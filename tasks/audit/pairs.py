@@ -24,6 +24,25 @@ def _unit_columns(table: FloatArray) -> FloatArray:
     return (table / 2 - lowest / 2) / (highest / 2 - lowest / 2)
 
 
+def varies_enough(table: ArrayLike) -> NDArray[np.bool_]:
+    """Which columns have at least `FEWEST_ROWS` rows that differ from the column's most frequent value.
+
+    A correlation of any other column is a figure about the few rows that differ, and may give away a cell of theirs.
+
+    Parameters
+    ----------
+    table : array-like of shape (n, n_columns)
+        Without missing values.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_columns,)
+    """
+    columns = np.asarray(table, dtype=np.float64).T
+    apart = [column.size - int(np.unique(column, return_counts=True)[1].max(initial=0)) for column in columns]
+    return np.array(apart, dtype=np.int64) >= FEWEST_ROWS
+
+
 def correlation_difference(
     real: ArrayLike, fabricated: ArrayLike, names: Sequence[str] | None = None
 ) -> tuple[float | None, int]:

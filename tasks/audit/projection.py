@@ -7,8 +7,10 @@ from schemas.measures import FEWEST_ROWS, NotComputed
 from schemas.utility import Projection
 from tasks.audit.density_difference import FloatArray
 
-CELLS = 24
-"""Cells along the longer side of the fabricated rows' range."""
+CELLS = (24, 16, 12, 8, 6, 4)
+"""Cells along the longer side of the fabricated rows' range: as many as leave out at most `MOST_LEFT_OUT`."""
+MOST_LEFT_OUT = 0.2
+"""Share of the real rows; where four cells a side leave out more, it is four."""
 
 
 def _axes(rows: FloatArray) -> tuple[FloatArray, FloatArray, float]:
@@ -46,7 +48,7 @@ def project_rows(
     Returns
     -------
     Projection or None
-        Axes, cells and their edges depend on the fabricated rows alone: `CELLS` along the longer side of their range.
+        Axes and range are those of the fabricated rows; how many of `CELLS` there are, real rows decide.
         A real row outside that range, or in a cell with fewer than `FEWEST_ROWS` real rows, is left out; where these
         are 1 to 9 rows, so is the cell with the fewest rows, and `real_left_out` is a share of enough rows or of none.
         `None` for fewer than two coordinates, fewer than `FEWEST_ROWS` real rows, or fabricated rows that are equal.
@@ -78,10 +80,19 @@ def project_rows(
     mean, axes, explained = _axes(two)
     placed = [(rows - mean) @ axes for rows in (one, two)]
     low, high = placed[1].min(axis=0), placed[1].max(axis=0)
-    side = float((high - low).max()) / CELLS
+    for cells in CELLS:
+        found = _counted(placed, low, high, cells, explained)
+        if found.real_left_out <= MOST_LEFT_OUT:
+            break
+    return found
+
+
+def _counted(placed: list[FloatArray], low: FloatArray, high: FloatArray, cells: int, explained: float) -> Projection:
+    one, two = placed
+    side = float((high - low).max()) / cells
     edges = []
     for place in range(2):
-        n_cells = min(CELLS, max(1, int(np.ceil((high[place] - low[place]) / side))))
+        n_cells = min(cells, max(1, int(np.ceil((high[place] - low[place]) / side))))
         start = (low[place] + high[place] - n_cells * side) / 2
         own = start + side * np.arange(n_cells + 1)
         own[[0, -1]] = min(own[0], low[place]), max(own[-1], high[place])  # rounding must not lose the outermost rows

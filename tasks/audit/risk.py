@@ -290,11 +290,13 @@ def privacy_risks(
 
 
 def _in_part(measured: PrivacyRisk, n_attacks: int) -> list[NotComputed]:
-    """The predicates that were wanted and not found."""
+    """How many guesses fewer than wanted a figure rests on."""
     if measured.risk != "singling-out" or measured.attacked == n_attacks:
         return []
-    what = f"singling out by {measured.variant} from {measured.trained_on} rows with {n_attacks} predicates"
-    reason = f"{measured.attacked} were found that match exactly one held row each"
+    what = f"singling out by {measured.variant} from {measured.trained_on} rows with all {n_attacks} guesses"
+    reason = (
+        f"the figure rests on the {measured.attacked} predicates that were found to match exactly one held row each"
+    )
     if measured.variant == SEVERAL_COLUMNS:
         reason += f", in {TRIES * n_attacks} tries at most"
     return [NotComputed(what=what, reason=reason)]

@@ -24,6 +24,7 @@ from tasks.reporting.numbers import (
     significant,
     with_thousands,
 )
+from tasks.reporting.verdict import lower_first
 from tasks.reporting.verdicts import COIN_TOSS
 
 MOST_OPEN = 6
@@ -52,8 +53,9 @@ def attack_groups(report: AuditReport) -> list[AttackGroup]:
     return sorted(groups.values(), key=lambda g: -strength(g))
 
 
-def attack_table(groups: Sequence[AttackGroup]) -> list[dict[str, Any]]:
-    """Area and its interval, attack by kind of data."""
+def attack_table(groups: Sequence[AttackGroup], members: int, controls: int) -> list[dict[str, Any]]:
+    """Area and its interval, attack by kind of data, with the rows where an attack looks at fewer than there are."""
+    whole = (members, controls)
 
     def cell(attack: MembershipAttack) -> dict[str, str]:
         side = ""
@@ -63,7 +65,16 @@ def attack_table(groups: Sequence[AttackGroup]) -> list[dict[str, Any]]:
             side = "below 0.5"
         return {"value": estimate(attack.auc), "range": interval_range(attack.auc, COIN_TOSS), "side": side}
 
-    return [{"name": g.name, "cells": {kind: cell(a) for kind, a in g.attacks.items()}} for g in groups]
+    return [
+        {"name": g.name, "judged_on": _judged_on(g, whole), "cells": {kind: cell(a) for kind, a in g.attacks.items()}}
+        for g in groups
+    ]
+
+
+def _judged_on(group: AttackGroup, whole: tuple[int, int]) -> str:
+    """On how many rows an attack was judged, where these are not all; nothing where they are."""
+    sizes = {(a.members, a.controls) for a in group.attacks.values()} - {whole}
+    return "; ".join(f"on {plural(m, 'member')}, {plural(c, 'control row')}" for m, c in sorted(sizes))
 
 
 def found_tables(groups: Sequence[AttackGroup], controls: int) -> list[dict[str, Any]]:
@@ -82,7 +93,8 @@ def found_tables(groups: Sequence[AttackGroup], controls: int) -> list[dict[str,
             for kind, attack in group.attacks.items():
                 found = _at(attack.found, rate)
                 if found is None or found.true_positive_rate is None:
-                    cells[kind] = {"value": unresolved if found else "not computed", "range": "", "missing": True}
+                    why = f"{unresolved}; this attack has {count(attack.controls)}" if found else "not computed"
+                    cells[kind] = {"value": why, "range": "", "missing": True}
                     continue
                 resolved = True
                 share = found.true_positive_rate
@@ -96,10 +108,21 @@ def found_tables(groups: Sequence[AttackGroup], controls: int) -> list[dict[str,
             {
                 "rate": _percent_of(rate),
                 "rows": rows if resolved else [],
-                "reason": f"{unresolved}; there are {count(controls)}.",
+                "reason": f"{unresolved}; {_had(groups, controls)}.",
             }
         )
     return tables
+
+
+def _had(groups: Sequence[AttackGroup], controls: int) -> str:
+    """How many control rows there are, and for which attacks it was fewer."""
+    fewer = {
+        f"{count(attack.controls)} for {lower_first(group.name)}"
+        for group in groups
+        for attack in group.attacks.values()
+        if attack.controls < controls
+    }
+    return ", and ".join([f"there are {count(controls)}", *([", ".join(sorted(fewer))] if fewer else [])])
 
 
 def _at(found: Sequence[Found], rate: float) -> Found | None:

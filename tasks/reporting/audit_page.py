@@ -82,7 +82,7 @@ def _attack_parts(report: AuditReport) -> dict[str, Any]:
     held = report.privacy_risks.risks
     return {
         "attack_meanings": [(ATTACKS[name], ATTACK_MEANINGS[name]) for name in attacks.attacks_run(report)],
-        "attack_table": attacks.attack_table(groups),
+        "attack_table": attacks.attack_table(groups, inference.members, inference.controls),
         "found_tables": attacks.found_tables(groups, inference.controls),
         "area_methods": attacks.interval_methods([a.auc for a in inference.attacks]),
         "found_methods": attacks.interval_methods(
@@ -104,6 +104,7 @@ def _attack_parts(report: AuditReport) -> dict[str, Any]:
         "risks_missing": _missing(report.privacy_risks.not_computed),
         "epsilon_figure": risks.epsilon_figure(report),
         "epsilon_rows": risks.epsilon_rows(report),
+        "together": risks.together(report),
         "claimed": f"ε = {significant(empirical.claimed_epsilon)}, δ = {significant(empirical.delta)}",
         "epsilon_missing": _missing(empirical.not_computed),
     }
@@ -121,6 +122,7 @@ def _usefulness_parts(report: AuditReport) -> dict[str, Any]:
         "classifier_names": CLASSIFIERS,
         "sweep_figures": [] if sweep is None else usefulness.sweep_figures(sweep),
         "sweep_rows": [] if sweep is None else usefulness.sweep_rows(sweep),
+        "swept_attacks": [ATTACKS[name] for name in usefulness.SWEPT_ATTACKS],
         "sweep_facts": "" if sweep is None else usefulness.sweep_facts(sweep),
     }
 

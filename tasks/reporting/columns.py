@@ -16,6 +16,7 @@ from tasks.reporting.numbers import decimals_for, fixed, percent, plural, signif
 
 LONGEST_NAME = 80
 """Letters of a name in a table; longer ones lose their middle."""
+_ONE_INTERVAL = "Too few real rows apart from one value to show a distribution."
 MOST_OPEN = 12
 """Columns whose pictures stand open; those of more are folded."""
 
@@ -46,20 +47,27 @@ def _share_decimals(report: AuditReport) -> int:
 def column_figure(report: AuditReport) -> Figure:
     """Distances of the columns whose values have an order."""
     columns = [(c.name, c.kolmogorov_smirnov) for c in report.utility.columns if c.kolmogorov_smirnov is not None]
-    heading = "How far each column's distribution moved"
+    heading = "How far each column whose values have an order moved"
     if not columns:
         return Figure(heading, None, "Not computed: the release has no feature whose values have an order.")
     decimals = _ks_decimals(report)
     ordered = sorted(columns, key=lambda c: -c[1])
     worst, largest = short_name(ordered[0][0], 40), fixed(ordered[0][1], decimals)
     if len(columns) == 1:
-        reading = f"The only column, {worst}, has a distance of {largest}; 0 is equal, 1 is disjoint."
+        reading = (
+            f"The only column whose values have an order, {worst}, has a Kolmogorov-Smirnov distance of {largest}; 0 "
+            "is equal, 1 is disjoint."
+        )
     else:
         half = fixed(median(distance for _, distance in columns), decimals)
         reading = (
-            f"Half of the {len(columns)} columns have a distance of at most {half}; the largest, {largest}, is that of "
-            f"{worst}."
+            f"Half of the {len(columns)} columns whose values have an order have a Kolmogorov-Smirnov distance of at "
+            f"most {half}; the largest, {largest}, is that of {worst}."
         )
+    named = {name for name, _ in columns}
+    others = sum(c.name not in named for c in report.utility.categories)
+    if others:
+        reading += f" {plural(others, 'column')} of categories without an order {_is(others)} not drawn here."
     if len(columns) > figures.MOST_BARS:
         described = f"Histogram of the Kolmogorov-Smirnov distances. {reading}"
     else:
@@ -69,25 +77,35 @@ def column_figure(report: AuditReport) -> Figure:
     return Figure(heading, svg, reading)
 
 
+def _is(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
 def small_figures(report: AuditReport) -> list[SmallFigure]:
-    """A picture of each column, largest distance first; ordered categories as categories."""
+    """A picture of each column, largest distance that counts first; ordered categories as categories."""
     decimals = _ks_decimals(report)
     categories = {c.name: c for c in report.utility.categories}
     made: list[tuple[float, SmallFigure]] = []
     for column in report.utility.columns:
         if column.name not in categories:
             made.append((_distance(column), _ordered(column, decimals)))
+    ordered = {c.name: c.kolmogorov_smirnov for c in report.utility.columns}
     for category in report.utility.categories:
-        made.append((category.total_variation, _bars(category, _share_decimals(report))))
+        smirnov = ordered.get(category.name)
+        also = "" if smirnov is None else f" ; Kolmogorov-Smirnov {fixed(smirnov, decimals)}, which counts"
+        distance = category.total_variation if smirnov is None else smirnov
+        made.append((distance, _bars(category, _share_decimals(report), also)))
     return [figure for _, figure in sorted(made, key=lambda pair: -pair[0])]
 
 
 def _ordered(column: ColumnUtility, decimals: int) -> SmallFigure:
     if column.kolmogorov_smirnov is None:
         return SmallFigure(_name(column), None, "Not computed: too few values are present in one of the tables.")
-    reading = f"Distance {fixed(column.kolmogorov_smirnov, decimals)}."
+    reading = f"Kolmogorov-Smirnov distance {fixed(column.kolmogorov_smirnov, decimals)}."
     if column.histogram is None:
         return SmallFigure(_name(column), None, f"{reading} The report holds no histogram.")
+    if len(column.histogram.real) == 1:  # a full rectangle whatever the values are
+        return SmallFigure(_name(column), None, f"{reading} {_ONE_INTERVAL}")
     apart = max(
         range(len(column.histogram.real)),
         key=lambda i: abs(column.histogram.real[i] - column.histogram.fabricated[i]) if column.histogram else 0.0,
@@ -104,8 +122,8 @@ def _ordered(column: ColumnUtility, decimals: int) -> SmallFigure:
     return SmallFigure(_name(column), svg, reading if svg is not None else f"{reading} The histogram cannot be drawn.")
 
 
-def _bars(column: CategoryUtility, decimals: int) -> SmallFigure:
-    reading = f"Distance {fixed(column.total_variation, decimals)}."
+def _bars(column: CategoryUtility, decimals: int, also: str) -> SmallFigure:
+    reading = f"Total variation distance {fixed(column.total_variation, decimals)}{also}."
     hidden = len(column.categories) - MOST_CATEGORIES
     if hidden > 0:
         reading += f" The {MOST_CATEGORIES} most frequent of {len(column.categories)} categories."

@@ -146,7 +146,9 @@ def facts(report: AuditReport) -> dict[tuple[str, str], Fact]:
     add(
         "Usefulness",
         "Accuracy of always answering the largest class",
-        Fact(percent(majority, 1 if test_rows >= 1000 else 0), value=majority),
+        missing("too few control rows")
+        if majority is None
+        else Fact(percent(majority, 1 if test_rows >= 1000 else 0), value=majority),
     )
     add("Usefulness", "Propensity ratio (pMSE), the largest", _propensity(report))
     add("Usefulness", "Similarity of columns, mean", _column_similarity(report))

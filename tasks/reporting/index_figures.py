@@ -77,16 +77,16 @@ def _epsilon(spent: float | None) -> str:
 def budget_reading(history: "BudgetHistory") -> str:
     """What was spent of a budget and what is left, in one sentence; spent is rounded up, left is rounded down."""
     last = history.points[-1]
-    releases = plural(last.releases, "release")
+    charges = plural(last.releases, "charge")
     budget, delta = history.epsilon_budget, significant(history.delta_budget)
     if last.epsilon_spent is None:
         return (
-            f"{releases} spent epsilon: not computed, no finite one goes with the budget's delta of {delta}; the "
+            f"{charges} spent epsilon: not computed, no finite one goes with the budget's delta of {delta}; the "
             f"budget is epsilon {significant(budget, 6)}."
         )
     left = budget - last.epsilon_spent
     decimals = min(8, max(0, 3 - math.floor(math.log10(budget))))
-    spent = f"{releases} spent epsilon {_rounded(last.epsilon_spent, decimals, up=True)} of {significant(budget, 6)}"
+    spent = f"{charges} spent epsilon {_rounded(last.epsilon_spent, decimals, up=True)} of {significant(budget, 6)}"
     rest = (
         f"{_rounded(left, decimals, up=False)} are left"
         if left >= 0

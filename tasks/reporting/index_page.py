@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from schemas.audit import AuditReport
 from schemas.measures import NotComputed
+from schemas.sweep import Sweep
 from tasks.reporting.environment import page
 from tasks.reporting.index_facts import Fact, attack_missing, facts, reason, risk_missing
 from tasks.reporting.index_figures import MOST_FIGURES, budget_views, utc
@@ -134,6 +135,7 @@ def reports_index_html(
     reports: Iterable[AuditReport | ReportSummary],
     histories: "Sequence[BudgetHistory] | NotComputed" = NO_LEDGER,
     left_out: Iterable[tuple[str, str]] = (),
+    sweeps: Iterable[Sweep] = (),
 ) -> str:
     """All audited releases, by data set and newest first, with the budgets, as one self-contained HTML page.
 
@@ -148,6 +150,8 @@ def reports_index_html(
         Budgets over time, from `tasks.ledger.history.budget_histories`, or why there are none.
     left_out : iterable of (str, str)
         Reports that could not be read, by name, each with its reason.
+    sweeps : iterable of Sweep
+        Each links to `<dataset>/<sweep_id>/sweep.html`.
 
     Returns
     -------
@@ -175,6 +179,7 @@ def reports_index_html(
         budget_missing=f"{histories.what}: {histories.reason}" if isinstance(histories, NotComputed) else "",
         not_in_ledger=[] if unknown else sorted(datasets - {view.dataset for view in views}),
         left_out=sorted(left_out),
+        sweeps=sorted(sweeps, key=lambda s: (utc(s.created_at), s.sweep_id), reverse=True),
         rules=[GRADE_RULE, ATTACK_RULE, RISK_RULE, UTILITY_RULE],
         data=_data(summaries),
         script=Markup(script),

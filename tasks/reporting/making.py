@@ -20,19 +20,31 @@ from tasks.reporting.words import (
 
 def noise_figure(report: AuditReport) -> Figure:
     """How large the noise on a value is, beside its range."""
-    heading = "Noise on a cell beside the range of its column"
+    heading = "Expected noise on a cell beside the range of its column"
     size = report.mechanism.expected_magnitude
     if size is None and report.mechanism.name != "private-moments":
         return Figure(heading, None, "The features are categories: random responses took their places.")
     if size is None:
         reading = "No cell got noise of its own: rows were drawn from noisy sums over all rows (private moments)."
         return Figure(heading, None, reading)
-    reading = (
-        f"On average the noise moved a cell by {significant(100 * size, 3)}{NBSP}% of its column's whole range, before "
-        "smoothing."
-    )
+    moved = f"noise is expected to move a cell by {significant(100 * size, 3)}{NBSP}% of its column's whole range"
+    numbers, categories = _columns_of(report.mechanism, "value"), _columns_of(report.mechanism, "category")
+    reading = f"{moved[:1].upper()}{moved[1:]}, before smoothing"
+    if categories:
+        of, got = plural(numbers, "column"), plural(categories, "column")
+        reading = (
+            f"In {of} of numbers, {moved}, before smoothing; {got} of categories "
+            f"{'has' if categories == 1 else 'have'} random responses instead"
+        )
+    sizes = {part.expected_magnitude for part in report.mechanism.parts if part.what == "value"}
+    reading += ". It is a mean over columns with different noise." if len(sizes) > 1 else "."
+    reading += " The number follows from the mechanism; it was not measured."
     description = "Two bars: the whole range of a column, which is 1, and the expected size of the noise on one cell. "
     return Figure(heading, figures.noise_size(size, "noise", heading, description + reading), reading)
+
+
+def _columns_of(mechanism: MechanismRecord, what: str) -> int:
+    return sum(len(part.columns) for part in mechanism.parts if part.what == what)
 
 
 _MECHANISMS = {
@@ -126,10 +138,10 @@ def _part_rows(mechanism: MechanismRecord) -> list[tuple[str, str]]:
             effect = (
                 "size of the noise not computed"
                 if part.expected_magnitude is None
-                else f"on average {significant(part.expected_magnitude)} of the whole range"
+                else f"expected size {significant(part.expected_magnitude)} of the whole range"
             )
         else:
-            effect = f"another answer in {percent(part.change_probability)} of the rows"
+            effect = f"another answer expected in {percent(part.change_probability)} of the rows"
         what = {"value": "Values", "category": "Categories", "missing": "Whether values are missing"}[part.what]
         rows.append((f"{what} of {columns}", f"{part.name}, {effect}"))
     return rows

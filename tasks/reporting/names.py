@@ -29,14 +29,14 @@ ATTACKS: dict[AttackName, str] = {
 ATTACK_MEANINGS: dict[AttackName, str] = {
     "distance-to-class": "calls a row a member if a KAHM classifier, trained on the data, finds it near one of its "
     "classes [1]",
-    "distance-to-closest-record": "calls a row a member if some row of the data is near it [10]",
+    "distance-to-closest-record": "calls a row a member if some row of the data with the same label is near it [10]",
     "nearest-neighbour-ratio": "calls a row a member if its closest row in the data is much nearer than the second "
-    "closest [11]",
-    "density-ratio": "calls a row a member if the data are denser around it than a reference sample of the same "
-    "population is (DOMIAS) [12]",
+    "closest, both with the same label as the row [11]",
+    "density-ratio": "calls a row a member if the data are denser around it and its label than the population is "
+    "(DOMIAS); it learns the population from half of the control rows and is judged on the other half [12]",
     "loss": "calls a row a member if a classifier, trained on the data, predicts its label with a small loss [13]",
     "likelihood-ratio": "compares the classifier's loss with those of shadow classifiers that were trained with and "
-    "without the row (LiRA) [14]",
+    "without the row (LiRA); it is tried on at most 2,000 members and as many control rows [14]",
 }
 
 RISKS: dict[RiskName, str] = {

@@ -9,6 +9,8 @@ from schemas.measures import Interval
 NBSP = "\N{NO-BREAK SPACE}"
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _MAX_DECIMALS = 6
+_LEAST_DECIMALS = 2
+"""Of areas and F1 scores: 0.545 shown as 0.5 would read as a coin toss."""
 
 
 def significant(value: float, digits: int = 3) -> str:
@@ -78,8 +80,12 @@ def interval_decimals(interval: Interval, scale: float = 1.0) -> int:
 
 
 def estimate(interval: Interval) -> str:
-    """The estimate, rounded to what its interval supports."""
-    return fixed(interval.estimate, interval_decimals(interval))
+    """The estimate of an area or an F1 score, rounded to what its interval supports, with two decimals at least."""
+    return fixed(interval.estimate, _score_decimals(interval))
+
+
+def _score_decimals(interval: Interval) -> int:
+    return max(_LEAST_DECIMALS, interval_decimals(interval))
 
 
 def _decimals_apart(lower: float, upper: float, decimals: int, reference: float | None) -> int:
@@ -92,11 +98,12 @@ def _decimals_apart(lower: float, upper: float, decimals: int, reference: float 
 
 
 def interval_range(interval: Interval, reference: float | None = None) -> str:
-    """The interval's ends, rounded outwards so that it claims no more than it did.
+    """The ends of an area's or an F1 score's interval, rounded outwards so that it claims no more than it did.
 
-    With a `reference`, decimals are added where rounding would hide on which side of it an end lies.
+    They have two decimals at least. With a `reference`, decimals are added where rounding would hide on which side of
+    it an end lies.
     """
-    decimals = _decimals_apart(interval.lower, interval.upper, interval_decimals(interval), reference)
+    decimals = _decimals_apart(interval.lower, interval.upper, _score_decimals(interval), reference)
     return f"{_outward(interval.lower, decimals, False)} to {_outward(interval.upper, decimals, True)}"
 
 

@@ -14,13 +14,17 @@ from tasks.reporting.figure import Figure
 from tasks.reporting.figures.frame import short_name
 from tasks.reporting.figures.maps import MOST_NAMES
 from tasks.reporting.numbers import count, decimals_for, fixed, percent, plural, significant
-from tasks.reporting.verdicts import ratio_in_words
+from tasks.reporting.worth import ratio_in_words
 
 FloatArray = NDArray[np.float64]
 
 MOST_MAPPED = 40
 """Columns of a correlation map."""
 _MOST_PAIRS = 15
+_MOST_LISTED = 1000
+"""Pairs that a report lists at most; where it lists fewer they are all."""
+_MOST_LEFT_OUT = 0.2
+"""Share of the real rows in cells too thin to show, beyond which two maps of rows are not compared in a number."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,8 @@ def correlations(report: AuditReport) -> Correlations | None:
     rule = ""
     if len(kept) < n:
         rule = (
-            f"Of {plural(n, 'column')} with an order, the maps show the {count(len(kept))} that have the largest "
-            "difference in some pair, in the table's order."
+            f"Of {plural(n, 'column')} whose values have an order, the maps show the {count(len(kept))} that have the "
+            "largest difference in some pair, in the table's order."
         )
     names = [held.columns[i] for i in kept]
     where = np.ix_(kept, kept)
@@ -96,10 +100,13 @@ def _map_reading(values: FloatArray, differences: bool, decimals: int) -> str:
     if differences:
         return (
             f"The largest difference of {plural(sizes.size, 'pair')} is {fixed(float(sizes.max()), decimals)}, half of "
-            f"them are at most {fixed(float(np.median(sizes)), decimals)}."
+            f"them are at most {fixed(float(np.median(sizes)), decimals)}: pairs of columns that vary in both tables."
         )
     strong = int((sizes >= 0.5).sum())
-    return f"{plural(strong, 'pair')} of {count(sizes.size)} {_have(strong)} a correlation of 0.5 or more in size."
+    return (
+        f"{plural(strong, 'pair')} of {count(sizes.size)} {_have(strong)} a correlation of 0.5 or more in size: "
+        "pairs of columns that vary here."
+    )
 
 
 def _have(number: int) -> str:
@@ -127,8 +134,8 @@ def correlation(report: AuditReport) -> str:
         return "Correlations were not computed: fewer than two columns vary in both tables."
     return (
         f"Pairwise correlations differ by {significant(utility.correlation_difference, 2)} on average over "
-        f"{plural(utility.correlation_pairs, 'pair')} of columns that vary in both tables; 0 is equal, "
-        "2 is the most possible."
+        f"{plural(utility.correlation_pairs, 'pair')} of features that vary in both tables, categories included; 0 is "
+        "equal, 2 is the most possible. The maps show only columns whose values have an order, so fewer pairs."
     )
 
 
@@ -137,10 +144,13 @@ def pair_sentence(report: AuditReport) -> str:
     mean = report.utility.pair_similarity
     if mean is None:
         return "The similarity of pairs of columns was not computed."
+    listed, columns = len(report.utility.pairs), report.feature_columns + 1
+    number = listed if 0 < listed < _MOST_LISTED else columns * (columns - 1) // 2
     return (
         f"The contingency similarity of two columns is 1 less the total variation distance of their joint "
-        f"distributions, numbers in intervals: 1 is equal, 0 is disjoint. Over all pairs of columns, the label "
-        f"included, its mean is {fixed(mean, min(3, _decimals(report)))}."
+        f"distributions, numbers in intervals: 1 is equal, 0 is disjoint. Its mean is "
+        f"{fixed(mean, min(3, _decimals(report)))}, over {plural(number, 'pair')}: all columns, the label included and "
+        "those that do not vary as well."
     )
 
 
@@ -165,7 +175,7 @@ def propensity_rows(report: AuditReport) -> list[dict[str, str]]:
             "pmse": significant(p.pmse, 2),
             "expected": significant(p.expected, 2),
             "ratio": "not computed" if p.ratio is None else significant(p.ratio, 2),
-            "words": "(nothing is expected)" if p.ratio is None else f"tells them apart {ratio_in_words(p.ratio)}",
+            "words": "(nothing is expected)" if p.ratio is None else ratio_in_words(p.ratio),
         }
         for p in report.utility.propensity
     ]
@@ -194,6 +204,11 @@ def _projected(kind: str, cells: FloatArray, held: Projection, most: float, shar
     reading = f"{heading} fill {plural(used, 'cell')}, at most {percent(float(cells.max()), 1)} of them in one"
     if kind == "real":
         reading += f"; {percent(held.real_left_out)} lie in cells with too few real rows and are left out."
+    elif held.real_left_out > _MOST_LEFT_OUT:
+        reading += (
+            f"; {percent(held.real_left_out)} of the real rows lie in cells too thin to show, too many to say how much "
+            "the two have in common."
+        )
     else:
         reading += f"; both kinds have {percent(shared)} of the rows in common, cell by cell."
     description = f"Heat map, darker where more rows are. {reading}"

@@ -17,6 +17,7 @@ from tasks.reporting.numbers import (
     plural,
     significant,
 )
+from tasks.reporting.verdict import NO_BETTER, better_than_guessing, lower_first, picked_from, widened
 from tasks.reporting.verdicts import floor_significant, risks_on
 
 MOST_OPEN = 6
@@ -24,7 +25,7 @@ MOST_OPEN = 6
 
 
 def _risk_groups(report: AuditReport) -> list[tuple[str, list[PrivacyRisk]]]:
-    """Risks by what was attacked, the largest on fabricated data first.
+    """Risks by what was attacked, the largest on fabricated data first; attacks that do not beat guessing come last.
 
     Those that stand open hold the largest of each of the three risks, and the next largest.
     """
@@ -34,8 +35,8 @@ def _risk_groups(report: AuditReport) -> list[tuple[str, list[PrivacyRisk]]]:
         groups.setdefault((risk.risk, risk.variant), []).append(risk)
 
     def size(risks: list[PrivacyRisk]) -> float:
-        made = [r.risk_beyond_controls.estimate for r in risks if r.trained_on == "fabricated"]
-        return max(made, default=-math.inf)
+        made = [r for r in risks if r.trained_on == "fabricated" and better_than_guessing(r)]
+        return max((r.risk_beyond_controls.estimate for r in made), default=-math.inf)
 
     named = [(risk_name(own[0]), sorted(own, key=lambda r: order.index(r.trained_on))) for own in groups.values()]
     named.sort(key=lambda group: -size(group[1]))
@@ -63,6 +64,7 @@ def risk_rows(report: AuditReport) -> list[dict[str, Any]]:
             "controls": estimate_percent(risk.controls),
             "controls_range": interval_range_percent(risk.controls),
             "naive": estimate_percent(risk.naive),
+            "no_better": "" if better_than_guessing(risk) else NO_BETTER,
             "risk": estimate_percent(risk.risk_beyond_controls),
             "risk_range": interval_range_percent(risk.risk_beyond_controls, 0.0),
         }
@@ -80,15 +82,7 @@ def risk_figure(report: AuditReport) -> Figure:
     shown = groups[:MOST_OPEN]
     made = risks_on(report, "fabricated")
     if made:
-        above = sum(r.risk_beyond_controls.lower > 0 for r in made)
-        largest = made[0]
-        reading = (
-            f"On fabricated data {'the risk' if len(made) == 1 else f'the largest of {count(len(made))} risks'} is "
-            f"{estimate_percent(largest.risk_beyond_controls)} "
-            f"({interval_range_percent(largest.risk_beyond_controls, 0.0)}), {risk_name(largest).lower()}; "
-            f"{'no' if above == 0 else count(above)} interval{'' if above == 1 else 's'} "
-            f"{'lies' if above == 1 else 'lie'} wholly above 0{NBSP}%."
-        )
+        reading = _fabricated_reading(made, sum(r.trained_on == "fabricated" for r in report.privacy_risks.risks))
     else:
         reading = f"{plural(len(report.privacy_risks.risks), 'risk')} shown; none was measured on fabricated data."
     if len(groups) > len(shown):
@@ -103,6 +97,34 @@ def risk_figure(report: AuditReport) -> Figure:
     return Figure(heading, svg, reading)
 
 
+def _fabricated_reading(judged: list[PrivacyRisk], tried: int) -> str:
+    """The largest risk on fabricated data, and how many there are, in sentences."""
+    largest, left = judged[0], tried - len(judged)
+    if not better_than_guessing(largest):
+        which = "the only attack is" if tried == 1 else f"all {count(tried)} attacks are"
+        return f"On fabricated data {which} {NO_BETTER}."
+    beyond = widened(largest.risk_beyond_controls, len(judged))
+    above = sum(r.risk_beyond_controls.lower > 0 for r in judged)
+    lie = f"{'no' if above == 0 else count(above)} {'interval lies' if above < 2 else 'intervals lie'}"
+    reading = (
+        f"On fabricated data {'the risk' if len(judged) == 1 else f'the largest of {count(len(judged))} risks'} is "
+        f"{estimate_percent(beyond)} ({interval_range_percent(beyond, 0.0)}{picked_from(len(judged), 'attack')}), "
+        f"{lower_first(risk_name(largest))}; taken alone, {lie} wholly above 0{NBSP}%."
+    )
+    if left:
+        reading += f" {plural(left, 'attack')} {'is' if left == 1 else 'are'} left out: {NO_BETTER}."
+    return reading
+
+
+def together(report: AuditReport) -> str:
+    """How sure the lower bounds are, in words."""
+    empirical = report.empirical_epsilon
+    sure = percent(empirical.confidence)
+    if len(empirical.bounds) < 2:
+        return f"it holds with {sure} confidence"
+    return f"{'both' if len(empirical.bounds) == 2 else 'all'} hold together at {sure}"
+
+
 def epsilon_figure(report: AuditReport) -> Figure:
     """Lower bounds beside the claimed epsilon."""
     empirical, heading = report.empirical_epsilon, "Epsilon that canaries prove, beside the claimed one"
@@ -114,10 +136,15 @@ def epsilon_figure(report: AuditReport) -> Figure:
         for b in empirical.bounds
     ]
     claimed = significant(empirical.claimed_epsilon)
-    reading = (
-        f"With {percent(empirical.confidence)} confidence epsilon is at least {' and at least '.join(parts)}; "
-        f"{claimed} is claimed."
-    )
+    reading = f"Epsilon is at least {' and at least '.join(parts)}; {together(report)}; {claimed} is claimed."
+    if all(bound.epsilon_lower_bound <= 0 for bound in empirical.bounds):
+        right = " and ".join(
+            f"{count(b.correct)} of {count(b.guesses)} on {TRAINED_ON[b.seen]}" for b in empirical.bounds
+        )
+        reading = (
+            f"No epsilon is refuted; guesses that were right: {right}. The audit had no power and says nothing about "
+            f"the claimed {claimed}."
+        )
     svg = figures.epsilons(empirical, "epsilon", heading, f"A bar for each bound, a line at the claim. {reading}")
     return Figure(heading, svg, reading)
 

@@ -8,14 +8,18 @@ ATTACK_RULE = (
     "conclusive: 0.5 is inside but so is more than 0.6. No advantage found: else."
 )
 RISK_RULE = (
-    "Privacy risks, judged by the largest risk beyond control rows on fabricated data, its interval widened for having "
-    "been picked as the largest of several (Bonferroni). Clear risk: the whole interval is above 0 and the estimate is "
-    "10 % or more. Slight risk: the whole interval is above 0. Not conclusive: 0 is inside but so is more than 10 %. "
-    "No risk found: else."
+    "Privacy risks, judged by the largest risk beyond control rows on fabricated data. Attacks that are right about "
+    "members no more often than guesses without the data are worth nothing (Giomi et al.): they are not judged and not "
+    "counted. The interval is widened for having been picked as the largest of those that remain (Bonferroni). No "
+    "attack beats guessing: none remains. Clear risk: the whole interval is above 0 and the estimate is 10 % or more. "
+    "Slight risk: the whole interval is above 0. Not conclusive: 0 is inside but so is more than 10 %. No risk found: "
+    "else."
 )
 EPSILON_RULE = (
-    "Empirical epsilon. Contradicts the claim: some lower bound is above the claimed epsilon. Agrees with the claim: "
-    "else; a low bound does not prove that the guarantee is better than claimed."
+    "Empirical epsilon. Contradicts the claim: canaries refute the claimed epsilon at 99.99 %. Not conclusive: some "
+    "lower bound is above the claimed epsilon, but it is not refuted at 99.99 %. Says nothing: all lower bounds are 0, "
+    "so the audit refutes nothing and had no power. Agrees with the claim: else; a low bound does not prove that the "
+    "guarantee is better than claimed."
 )
 UTILITY_RULE = (
     "Usefulness, judged by the best classifier trained on fabricated data. Not useful: its interval, widened for "
@@ -25,7 +29,8 @@ UTILITY_RULE = (
 )
 DISTRIBUTION_RULE = (
     "Distributions, judged by two questions: is the largest pMSE ratio at most 3, and do at least half of the columns "
-    "have a distance of at most 0.1 (Kolmogorov-Smirnov, or total variation for categories)? Close to real: both. "
+    "have a distance of at most 0.1 (Kolmogorov-Smirnov where values have an order, ordered categories included; else "
+    "total variation)? Close to real: both. "
     "Moved: one. Far from real: neither. Where one of the two was not computed, the other decides between close and "
     "far."
 )

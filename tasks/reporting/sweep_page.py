@@ -1,19 +1,23 @@
 """The page of a sweep over epsilon; internal like an audit, unless a stand-in took the table's place."""
 
+import re
+
 from schemas.measures import Interval
 from schemas.sweep import Sweep
 from tasks.reporting.environment import page
 from tasks.reporting.figure import Figure
 from tasks.reporting.figures import sweep_accuracy, sweep_attack
-from tasks.reporting.names import ATTACKS, CLASSIFIERS
+from tasks.reporting.names import ATTACK_MEANINGS, ATTACKS, CLASSIFIERS
 from tasks.reporting.numbers import (
     estimate,
     estimate_percent,
     interval_range,
     interval_range_percent,
     percent,
+    plural,
     significant,
 )
+from tasks.reporting.usefulness import ONE_RUN, SWEPT_ATTACKS
 
 
 def sweep_html(sweep: Sweep) -> str:
@@ -35,6 +39,8 @@ def sweep_html(sweep: Sweep) -> str:
         sweep=sweep,
         names={name: CLASSIFIERS[name] for name in sweep.real_accuracy},
         attacks={str(name): shown for name, shown in ATTACKS.items()},
+        swept_attacks=[(ATTACKS[name], re.sub(r" \[\d+\]$", "", ATTACK_MEANINGS[name])) for name in SWEPT_ATTACKS],
+        one_run=ONE_RUN,
         unit="one cell" if sweep.unit == "element" else "one whole row",
         figures=[
             Figure("Accuracy", sweep_accuracy(sweep, "sweep-accuracy", "Accuracy over epsilon", accuracy), accuracy),
@@ -76,7 +82,8 @@ def accuracy_reading(sweep: Sweep) -> str:
 def attack_reading(sweep: Sweep) -> str:
     """What the curve of the attack shows, in sentences."""
     first, last = sweep.points[0], sweep.points[-1]
-    text = f"At epsilon {significant(first.epsilon)} the area is {_area(first.attack_auc)}"
+    text = f"The largest of {plural(len(SWEPT_ATTACKS), 'area')}, with its interval widened for that: at epsilon "
+    text += f"{significant(first.epsilon)} it is {_area(first.attack_auc)}"
     if len(sweep.points) > 1:
         text += f", at epsilon {significant(last.epsilon)} it is {_area(last.attack_auc)}"
     above = [point.epsilon for point in sweep.points if point.attack_auc.lower > 0.5]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from schemas.attacks import AttackName
 from schemas.audit import AuditReport
 from schemas.measures import Interval
 from schemas.sweep import Sweep
@@ -14,16 +15,23 @@ from tasks.reporting.numbers import (
     estimate_percent,
     interval_range,
     interval_range_percent,
+    plural,
     share_of_rows,
     significant,
 )
 from tasks.reporting.verdicts import COIN_TOSS, best_result
 
+SWEPT_ATTACKS: tuple[AttackName, ...] = ("distance-to-closest-record", "nearest-neighbour-ratio", "density-ratio")
+"""Attacks of a sweep's points: those that look at rows only. The largest of their areas is picked."""
+ONE_RUN = (
+    "Each point is one run: intervals are about the test rows only, and another run would draw other noise and come "
+    "out differently."
+)
 ATTACK_NAMES: dict[str, str] = {str(name): words for name, words in ATTACKS.items()}
 PAID_BY = {
-    "stand-in": "A public table stood in for the source, so the sweep cost no budget; how well it foretells this "
-    "source depends on how alike the two are.",
-    "ledger": "Each point was a run on the source itself and was charged to the data set's budget in the ledger.",
+    "stand-in": "Paid by a stand-in: a table, public by the steward's word, stood in for the source, so no budget was "
+    "charged; how well it foretells this source depends on how alike the two are.",
+    "ledger": "Paid by the ledger: each point was a run on the source itself and was charged to the data set's budget.",
 }
 
 
@@ -38,7 +46,7 @@ def accuracy_table(report: AuditReport) -> list[dict[str, Any]]:
             "f1": estimate(result.macro_f1),
             "f1_range": interval_range(result.macro_f1),
             "auc": "not computed" if auc is None else estimate(auc),
-            "auc_range": "(control rows of one class)" if auc is None else interval_range(auc, COIN_TOSS),
+            "auc_range": "(too few control rows of a class)" if auc is None else interval_range(auc, COIN_TOSS),
         }
     return [{"name": name, "cells": cells} for name, cells in table.items()]
 
@@ -64,6 +72,7 @@ def accuracy_figure(report: AuditReport) -> Figure:
         best = best_result(comparison.results, kind)
         if best is not None:
             parts.append(f"{estimate_percent(best.accuracy)} trained on {words} ({CLASSIFIERS[best.name]})")
+    assert comparison.majority_accuracy is not None  # since there are results
     majority = share_of_rows(comparison.majority_accuracy, comparison.test_rows)
     reading = f"The best classifiers get {', '.join(parts)}; always answering the largest class gets {majority}."
     every = "; ".join(
@@ -96,9 +105,9 @@ def sweep_figures(sweep: Sweep) -> list[Figure]:
     if points:
         worst = max(points, key=lambda p: p.attack_auc.estimate)
         reading = (
-            f"The strongest attack reaches an area of at most {estimate(worst.attack_auc)} "
-            f"({interval_range(worst.attack_auc, COIN_TOSS)}), at epsilon {significant(worst.epsilon)}; "
-            "0.5 is a coin toss."
+            f"The largest of the areas that were measured is {estimate(worst.attack_auc)} "
+            f"({interval_range(worst.attack_auc, COIN_TOSS)}, widened for {plural(len(SWEPT_ATTACKS), 'attack')}), at "
+            f"epsilon {significant(worst.epsilon)}; 0.5 is a coin toss. It is an estimate, not a bound."
         )
         svg = figures.sweep_attack(sweep, "sweep-attack", heading, f"A line with intervals. {reading}")
         made.append(Figure(heading, svg, reading))
@@ -115,7 +124,7 @@ def sweep_rows(sweep: Sweep) -> list[dict[str, str]]:
         rows.append(
             {
                 "epsilon": significant(point.epsilon),
-                "record": f"ε {significant(point.record_epsilon)}, δ {significant(point.record_delta)}",
+                "record": f"ε {significant(point.record_epsilon, 4)}, δ {significant(point.record_delta)}",
                 "accuracy": "not computed" if best is None else estimate_percent(point.accuracy[best]),
                 "accuracy_range": ""
                 if best is None
@@ -132,5 +141,6 @@ def sweep_facts(sweep: Sweep) -> str:
     """Which rows the sweep is about, in a sentence."""
     return (
         f"Sweep {sweep.sweep_id} of {sweep.created_at.strftime('%-d %B %Y')}: {count(sweep.rows)} rows, tested on "
-        f"{count(sweep.control_rows)} control rows, at delta {significant(sweep.delta)}. {PAID_BY[sweep.paid_by]}"
+        f"{count(sweep.control_rows)} control rows. Epsilon is of one {'cell' if sweep.unit == 'element' else 'row'}, "
+        f"at delta {significant(sweep.delta)}. {PAID_BY[sweep.paid_by]} {ONE_RUN}"
     )

@@ -2,27 +2,40 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import NormalDist, median
-from typing import Literal
 
-from schemas.attacks import CanaryBound, MembershipAttack, PrivacyRisk
+from schemas.attacks import ACCUSATION_CONFIDENCE, CanaryBound, MembershipAttack, PrivacyRisk
 from schemas.audit import AuditReport
 from schemas.measures import Interval, TrainedOn
-from schemas.utility import ClassifierResult
-from tasks.audit.classifiers import reliably_above
-from tasks.reporting.names import CLASSIFIERS, TRAINED_ON, attack_name, risk_name
+from tasks.reporting.names import TRAINED_ON, attack_name, risk_name
 from tasks.reporting.numbers import (
     estimate,
     estimate_percent,
-    fixed,
     interval_range,
     interval_range_percent,
+    percent,
     plural,
-    share_of_rows,
     significant,
 )
 from tasks.reporting.rules import ATTACK_RULE, DISTRIBUTION_RULE, EPSILON_RULE, RISK_RULE, UTILITY_RULE
+from tasks.reporting.verdict import (
+    NO_BETTER,
+    Tone,
+    Verdict,
+    better_than_guessing,
+    grade_of_largest,
+    lower_first,
+    picked_from,
+    widened,
+)
+from tasks.reporting.worth import (
+    CLOSE_COLUMN,
+    CLOSE_RATIO,
+    best_result,
+    column_distances,
+    distribution_verdict,
+    ratio_in_words,
+    utility_verdict,
+)
 
 __all__ = [
     "ATTACK_RULE",
@@ -31,6 +44,7 @@ __all__ = [
     "COIN_TOSS",
     "DISTRIBUTION_RULE",
     "EPSILON_RULE",
+    "NO_BETTER",
     "RISK_RULE",
     "UTILITY_RULE",
     "Tone",
@@ -40,6 +54,7 @@ __all__ = [
     "attacks_on",
     "below_a_coin_toss",
     "best_result",
+    "better_than_guessing",
     "column_distances",
     "distribution_verdict",
     "epsilon_verdict",
@@ -52,13 +67,8 @@ __all__ = [
     "widened",
 ]
 
-Tone = Literal["good", "fair", "poor", "unknown"]
-
 COIN_TOSS = 0.5
 """Area under the ROC curve of an attack that knows nothing."""
-CLOSE_RATIO, CLOSE_COLUMN = 3.0, 0.1
-"""Largest pMSE ratio, and largest distance of a column, that count as close to real."""
-
 
 _ATTACK_LINE = (
     "Good: the strongest attack's widened interval reaches down to 0.5, not up to 0.6. Poor: all above 0.5, estimate "
@@ -68,47 +78,6 @@ _RISK_LINE = (
     "Good: the largest risk's widened interval reaches down to 0, not up to 10 %. Poor: all above 0, estimate 10 % or "
     "more."
 )
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A result in a word, with its tone, its number and what it means."""
-
-    area: str
-    word: str
-    tone: Tone
-    number: str
-    meaning: str
-    comparison: str = ""
-    """The same number for the other kinds of data, in a few words."""
-    rule: str = ""
-    """The rule behind the word, in a line; the whole of it stands under the page's methods."""
-
-
-def widened(interval: Interval, tried: int, least: float = -math.inf, most: float = 1.0) -> Interval:
-    """The interval of the largest of so many estimates (Bonferroni), by the normal quantiles of the two confidences.
-
-    Parameters
-    ----------
-    interval : Interval
-        Of one estimate alone.
-    tried : int
-        Estimates that it was picked from, at least 1.
-    least, most : float
-        Ends of what is possible.
-
-    Returns
-    -------
-    Interval
-        With the same confidence, which now holds for all of them together.
-    """
-    if tried < 1:
-        raise ValueError(f"tried must be at least 1, got tried={tried}")
-    half = (1 - interval.confidence) / 2
-    factor = NormalDist().inv_cdf(half / tried) / NormalDist().inv_cdf(half)
-    lower = max(least, interval.estimate - factor * (interval.estimate - interval.lower))
-    upper = min(most, interval.estimate + factor * (interval.upper - interval.estimate))
-    return interval.model_copy(update={"lower": lower, "upper": upper})
 
 
 def attacks_on(report: AuditReport, trained_on: TrainedOn) -> list[MembershipAttack]:
@@ -128,13 +97,6 @@ def below_a_coin_toss(report: AuditReport) -> list[MembershipAttack]:
     return [a for a in found if attack_interval(a, len(found)).upper < COIN_TOSS]
 
 
-def _largest(lower: float, upper: float, value: float, nothing: float, clear: float) -> int:
-    """0: clear, 1: slight, 2: not conclusive, 3: nothing found."""
-    if lower > nothing:
-        return 0 if value >= clear else 1
-    return 2 if upper > clear else 3
-
-
 def attack_verdict(report: AuditReport) -> Verdict:
     """Whether the strongest of the attacks told members from control rows on the fabricated data."""
     area, rule = "Membership attacks", _ATTACK_LINE
@@ -149,15 +111,15 @@ def attack_verdict(report: AuditReport) -> Verdict:
         ("Not conclusive", "fair"),
         ("No advantage found", "good"),
     ]
-    grade = _largest(auc.lower, auc.upper, auc.estimate, COIN_TOSS, 0.6)
+    grade = grade_of_largest(auc, COIN_TOSS, 0.6)
     word, tone = words[grade]
     below = below_a_coin_toss(report)
     if below and grade > 1:
         word, tone = "Below a coin toss", "fair"
     picked = (
-        f"The strongest of {tried} attacks, {_lower_first(attack_name(strongest))}, was given"
+        f"The strongest of {tried} attacks, {lower_first(attack_name(strongest))}, was given"
         if tried > 1
-        else f"The attack by {_lower_first(attack_name(strongest))} was given"
+        else f"The attack by {lower_first(attack_name(strongest))} was given"
     )
     meaning = (
         f"{picked} one row used for fabrication and one that was not, and picks the right one with this probability; "
@@ -175,22 +137,19 @@ def attack_verdict(report: AuditReport) -> Verdict:
     meaning += " Finding little does not prove that there is nothing to find."
     each = [(kind, attacks_on(report, kind)) for kind in TRAINED_ON]
     shown = ", ".join(f"{kind} {estimate(attacks[0].auc)}" for kind, attacks in each if attacks)
-    number = f"area {estimate(auc)} ({interval_range(auc, COIN_TOSS)})"
+    number = f"area {estimate(auc)} ({interval_range(auc, COIN_TOSS)}{picked_from(tried, 'attack')})"
     return Verdict(area, word, tone, number, meaning, f"Strongest by data: {shown}", rule)
 
 
-def _lower_first(text: str) -> str:
-    return text[:1].lower() + text[1:]
-
-
 def _joined(attacks: Sequence[MembershipAttack]) -> str:
-    return ", ".join(_lower_first(attack_name(a)) for a in attacks)
+    return ", ".join(lower_first(attack_name(a)) for a in attacks)
 
 
 def risks_on(report: AuditReport, trained_on: TrainedOn) -> list[PrivacyRisk]:
-    """All risks on one kind of data, the largest first."""
+    """Risks on one kind of data, the largest first: of the attacks that beat guessing, or of all where none does."""
     found = [r for r in report.privacy_risks.risks if r.trained_on == trained_on]
-    return sorted(found, key=lambda r: -r.risk_beyond_controls.estimate)
+    judged = [r for r in found if better_than_guessing(r)] or found
+    return sorted(judged, key=lambda r: -r.risk_beyond_controls.estimate)
 
 
 def risk_verdict(report: AuditReport) -> Verdict:
@@ -199,7 +158,19 @@ def risk_verdict(report: AuditReport) -> Verdict:
     found = risks_on(report, "fabricated")
     if not found:
         return Verdict(area, "Not computed", "unknown", "", "No risk was measured on fabricated data.", rule=rule)
+    all_run = sum(r.trained_on == "fabricated" for r in report.privacy_risks.risks)
     largest, tried = found[0], len(found)
+    comparison = f"Largest by data: {_largest_by_data(report)}"
+    if not better_than_guessing(largest):
+        which = "The only attack on fabricated data is"
+        if all_run > 1:
+            which = f"All {all_run} attacks on fabricated data are"
+        meaning = (
+            f"{which} {NO_BETTER}, and such an attack shows no risk: whoever guesses needs no release for it. Finding "
+            "little does not prove that there is nothing to find."
+        )
+        number = "none right more often than without the data"
+        return Verdict(area, "No attack beats guessing", "good", number, meaning, comparison, rule)
     beyond = widened(largest.risk_beyond_controls, tried)
     words: list[tuple[str, Tone]] = [
         ("Clear risk", "poor"),
@@ -207,18 +178,28 @@ def risk_verdict(report: AuditReport) -> Verdict:
         ("Not conclusive", "fair"),
         ("No risk found", "good"),
     ]
-    word, tone = words[_largest(beyond.lower, beyond.upper, beyond.estimate, 0.0, 0.1)]
-    name = _lower_first(risk_name(largest))
-    meaning = (f"The largest of {tried} risks is {name}" if tried > 1 else f"The risk that was measured is {name}") + (
+    word, tone = words[grade_of_largest(beyond, 0.0, 0.1)]
+    name = lower_first(risk_name(largest))
+    meaning = (f"The largest of {tried} risks is {name}" if tried > 1 else f"The risk is {name}") + (
         f": guesses about members are right in {estimate_percent(largest.members)} of "
         f"{plural(largest.attacked, 'case')}, the "
         f"same guesses about control rows in {estimate_percent(largest.controls)}. The number is what lies "
         "beyond control rows: 0 is none, 100 % is certainty."
     )
+    if all_run > tried:
+        left = all_run - tried
+        meaning += f" {plural(left, 'other attack')} {'is' if left == 1 else 'are'} left out: {NO_BETTER}."
+    number = f"risk {estimate_percent(beyond)} ({interval_range_percent(beyond, 0.0)}{picked_from(tried, 'attack')})"
+    return Verdict(area, word, tone, number, meaning, comparison, rule)
+
+
+def _largest_by_data(report: AuditReport) -> str:
     each = [(kind, risks_on(report, kind)) for kind in TRAINED_ON]
-    shown = ", ".join(f"{kind} {estimate_percent(r[0].risk_beyond_controls)}" for kind, r in each if r)
-    number = f"risk {estimate_percent(beyond)} ({interval_range_percent(beyond, 0.0)})"
-    return Verdict(area, word, tone, number, meaning, f"Largest by data: {shown}", rule)
+    return ", ".join(
+        f"{kind} {estimate_percent(r[0].risk_beyond_controls) if better_than_guessing(r[0]) else 'none'}"
+        for kind, r in each
+        if r
+    )
 
 
 def largest_bound(report: AuditReport) -> CanaryBound | None:
@@ -228,7 +209,10 @@ def largest_bound(report: AuditReport) -> CanaryBound | None:
 
 def epsilon_verdict(report: AuditReport) -> Verdict:
     """Whether planted canaries refute the claimed epsilon."""
-    area, rule = "Empirical epsilon", "Good: the lower bound does not exceed the claimed epsilon. Poor: it does."
+    area, rule = (
+        "Empirical epsilon",
+        "Good: the lower bound is above 0, not above the claim. Poor: the claim is refuted.",
+    )
     bound, empirical = largest_bound(report), report.empirical_epsilon
     if bound is None:
         return Verdict(area, "Not computed", "unknown", "", "No canary audit was run.", rule=rule)
@@ -236,19 +220,29 @@ def epsilon_verdict(report: AuditReport) -> Verdict:
     proved = floor_significant(bound.epsilon_lower_bound)
     of = "one whole row" if empirical.unit == "record" else "one cell"
     number = f"at least {proved}, claimed {claimed}"
-    if bound.epsilon_lower_bound > empirical.claimed_epsilon:
+    if any(b.contradicts_claim for b in empirical.bounds):
         meaning = (
-            f"Planted canaries show that epsilon of {of} is at least {proved}, which is more than the claimed {claimed}"
-            ". Either the mechanism or its implementation is wrong: do not rely on the guarantee."
+            f"Planted canaries show that epsilon of {of} is at least {proved}; that it is more than the claimed "
+            f"{claimed} holds with {percent(ACCUSATION_CONFIDENCE, 2)} confidence. Either the mechanism or its "
+            "implementation is wrong: do not rely on the guarantee."
         )
         return Verdict(area, "Contradicts the claim", "poor", number, meaning, rule=rule)
+    if bound.epsilon_lower_bound > empirical.claimed_epsilon:
+        meaning = (
+            f"Planted canaries give a lower bound of {proved} for epsilon of {of}, which is more than the claimed "
+            f"{claimed}. At {percent(empirical.confidence)} that happens to a few sound releases as well, and at "
+            f"{percent(ACCUSATION_CONFIDENCE, 2)} the claim is not refuted. Run another audit before relying on it."
+        )
+        return Verdict(area, "Not conclusive", "fair", number, meaning, rule=rule)
+    if bound.epsilon_lower_bound <= 0:
+        meaning = (
+            f"Planted canaries refute no epsilon of {of}, however small: this audit had no power, and a mechanism that "
+            f"breaks the claim of {claimed} could have looked the same."
+        )
+        return Verdict(area, "Says nothing", "unknown", f"nothing refuted, claimed {claimed}", meaning, rule=rule)
     meaning = (
-        f"Planted canaries show that epsilon of {of} is at least {proved}"
-        if bound.epsilon_lower_bound > 0
-        else f"Planted canaries refute no epsilon of {of}"
-    ) + (
-        f"; the claim is {claimed}. A low bound does not prove that the guarantee is better than claimed: it is what "
-        "this audit could see."
+        f"Planted canaries show that epsilon of {of} is at least {proved}; the claim is {claimed}. A low bound does "
+        "not prove that the guarantee is better than claimed: it is what this audit could see."
     )
     return Verdict(area, "Agrees with the claim", "good", number, meaning, rule=rule)
 
@@ -259,91 +253,3 @@ def floor_significant(value: float, digits: int = 3) -> str:
         return "0"
     step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
     return significant(math.floor(value / step * (1 + 1e-12)) * step, digits)
-
-
-def best_result(results: Sequence[ClassifierResult], trained_on: TrainedOn) -> ClassifierResult | None:
-    """The most accurate classifier trained on one kind of data."""
-    candidates = [r for r in results if r.trained_on == trained_on]
-    return max(candidates, key=lambda r: r.accuracy.estimate) if candidates else None
-
-
-def utility_verdict(report: AuditReport) -> Verdict:
-    """Whether classifiers trained on the release predict real labels."""
-    area, rule = "Usefulness", "Good: keeps 90 % of what real rows gain over the largest class. Poor: gains nothing."
-    comparison = report.classifiers
-    best = best_result(comparison.results, "fabricated")
-    if best is None:
-        why = "No classifier was trained on fabricated data."
-        return Verdict(area, "Not computed", "unknown", "", why, rule=rule)
-    majority = comparison.majority_accuracy
-    real = best_result(comparison.results, "real")
-    gain = None if real is None else real.accuracy.estimate - majority
-    kept = (best.accuracy.estimate - majority) / gain if gain is not None and gain > 0 else None
-    word: str
-    tone: Tone
-    if not reliably_above(best, comparison):
-        word, tone = "Not useful", "poor"
-    elif kept is None or kept < 0.9:
-        word, tone = "Partly useful", "fair"
-    else:
-        word, tone = "Close to real", "good"
-    meaning = (
-        f"Share of real control rows whose label {CLASSIFIERS[best.name]} gets right after learning from the release. "
-    )
-    if real is not None:
-        learned = CLASSIFIERS[real.name] if real.name != best.name else "it"
-        meaning += f"Learning from real rows, {learned} gets {estimate_percent(real.accuracy)}; "
-    meaning += f"always answering the largest class gets {share_of_rows(majority, comparison.test_rows)}."
-    number = f"{estimate_percent(best.accuracy)} right ({interval_range_percent(best.accuracy)})"
-    each = [(kind, best_result(comparison.results, kind)) for kind in TRAINED_ON]
-    shown = ", ".join(f"{kind} {estimate_percent(r.accuracy)}" for kind, r in each if r is not None)
-    return Verdict(area, word, tone, number, meaning, f"Best by data: {shown}", rule)
-
-
-def column_distances(report: AuditReport) -> list[tuple[str, float]]:
-    """Distance of every column: Kolmogorov-Smirnov where values have an order, else total variation."""
-    utility = report.utility
-    ordered = [(c.name, c.kolmogorov_smirnov) for c in utility.columns if c.kolmogorov_smirnov is not None]
-    named = {name for name, _ in ordered}
-    return ordered + [(c.name, c.total_variation) for c in utility.categories if c.name not in named]
-
-
-def distribution_verdict(report: AuditReport) -> Verdict:
-    """Whether rows and columns of the release look like the real ones."""
-    area = "Distributions"
-    rule = "Good: pMSE ratio up to 3, and half of the columns within 0.1. Poor: neither."
-    ratios = [p.ratio for p in report.utility.propensity if p.ratio is not None]
-    distances = [distance for _, distance in column_distances(report)]
-    close = [
-        *([max(ratios) <= CLOSE_RATIO] if ratios else []),
-        *([median(distances) <= CLOSE_COLUMN] if distances else []),
-    ]
-    if not close:
-        why = "Neither a pMSE ratio nor a column's distance was computed."
-        return Verdict(area, "Not computed", "unknown", "", why, rule=rule)
-    word: str
-    tone: Tone
-    word, tone = ("Close to real", "good") if all(close) else ("Moved", "fair")
-    if not any(close):
-        word, tone = "Far from real", "poor"
-    meaning = "A pMSE ratio was not computed. "
-    if ratios:
-        meaning = (
-            f"Where a classifier tries to tell real from fabricated rows, it succeeds {ratio_in_words(max(ratios))}. "
-        )
-    if distances:
-        half = fixed(float(median(distances)), 2)
-        meaning += f"Half of the columns have a distance of at most {half} from the real ones; 0 is equal, 1 disjoint."
-    else:
-        meaning += "No column's distance was computed."
-    numbers = [f"pMSE ratio {significant(max(ratios), 2)}"] if ratios else []
-    numbers += [f"half of the columns within {fixed(float(median(distances)), 2)}"] if distances else []
-    return Verdict(area, word, tone, ", ".join(numbers), meaning, rule=rule)
-
-
-def ratio_in_words(ratio: float) -> str:
-    """A pMSE ratio as what it says about telling real from fabricated rows."""
-    if ratio <= 1.5:
-        return "no better than on two samples of one population"
-    times = f"{significant(ratio, 2)} times as well as on two samples of one population"
-    return f"hardly, {times}" if ratio <= CLOSE_RATIO else times

@@ -88,7 +88,7 @@ def test_a_refused_budget_ends_with_4(fabrica: Fabrica, home: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (["--epsilons", "0,x", "--charge"], 2, "'x' is not a positive finite number"),
+        (["--epsilons", "0,x", "--charge"], 2, "'x' is not a finite number of at least 1e-09"),
         (["--epsilons", "1,1e9", "--charge"], 2, "--epsilons: 1e+09: "),
         (["--epsilons", "1", "--stand-in", "absent.csv"], 2, "absent.csv: no such file"),
         (["--epsilons", "1", "--stand-in", "spec.yaml"], 2, "must be a .csv or .parquet file"),

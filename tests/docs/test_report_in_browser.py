@@ -11,6 +11,7 @@ import pytest
 from tasks.reporting import audit_html, release_card_html
 from tasks.reporting.figures.frame import COLOURS, INK, MUTED
 from tasks.reporting.figures.usefulness import _LINES
+from tasks.reporting.sweep_page import sweep_html
 from tests import factories
 from tests.projects import PROJECT
 
@@ -61,7 +62,12 @@ def _pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
                     categories=[factories.category("c" * 300, names[:9]), factories.category(names[1], names[:2])],
                 ),
                 privacy_risks=risks.model_copy(
-                    update={"risks": [r.model_copy(update={"variant": names[3]}) for r in risks.risks]}
+                    update={
+                        "risks": [
+                            factories.risk("linkability", "far below", "fabricated", 50, 450, 60),
+                            *(r.model_copy(update={"variant": names[3]}) for r in risks.risks),
+                        ]
+                    }
                 ),
                 warnings=["w" * 400],
                 uncovered=["u" * 400],
@@ -69,6 +75,7 @@ def _pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             )
         ),
         "nothing": audit_html(factories.audit_report(**factories.nothing_measured())),
+        "sweep": sweep_html(factories.sweep(notes=["this curve is about a stand-in"])),
         "card": release_card_html(factories.manifest()),
     }
     for name, html in rendered.items():
@@ -118,7 +125,7 @@ def test_first_screen_holds_the_warning_and_the_guarantee(visit: Any, viewport: 
         assert place is not None and 0 <= place["y"] < viewport["height"], text
 
 
-@pytest.mark.parametrize("name", ["audit", "hostile", "nothing", "card"])
+@pytest.mark.parametrize("name", ["audit", "hostile", "nothing", "card", "sweep"])
 @pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
 def test_nothing_sticks_out_sideways(visit: Any, name: str, viewport: dict[str, int]) -> None:
     page = visit(name, viewport)
@@ -126,6 +133,25 @@ def test_nothing_sticks_out_sideways(visit: Any, name: str, viewport: dict[str, 
     assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
     ARTIFACTS.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=ARTIFACTS / f"report-{name}-{viewport['width']}.png", full_page=True)
+
+
+HINTED = """() => [...document.querySelectorAll('.scroll')].map(region => [
+  region.ariaLabel,
+  region.scrollWidth > region.clientWidth + 1,
+  getComputedStyle(region, '::before').display !== 'none'
+    && getComputedStyle(region, '::before').visibility === 'visible',
+])"""
+"""Regions, whether they scroll sideways, and whether they say so."""
+
+
+@pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
+def test_what_scrolls_sideways_says_so_and_nothing_else_does(visit: Any, viewport: dict[str, int]) -> None:
+    page = visit("audit", viewport)
+    open_all(page)
+    page.wait_for_timeout(200)
+    found = page.evaluate(HINTED)
+    assert [region for region in found if region[1] != region[2]] == []
+    assert any(scrolls for _, scrolls, _ in found) == (viewport is PHONE)
 
 
 def test_on_a_desk_every_area_and_its_rule_is_on_the_first_screen(visit: Any) -> None:
@@ -164,7 +190,7 @@ CLIPPED = """() => [...document.querySelectorAll('figure svg')].flatMap(svg => {
 """Words in pictures that their frame cuts off."""
 
 
-@pytest.mark.parametrize("name", ["audit", "hostile"])
+@pytest.mark.parametrize("name", ["audit", "hostile", "sweep"])
 @pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
 def test_no_word_in_a_figure_is_cut_off(visit: Any, name: str, viewport: dict[str, int]) -> None:
     page = visit(name, viewport)
@@ -182,7 +208,7 @@ def test_text_in_figures_is_legible_on_a_phone(visit: Any) -> None:
     assert min(heights) >= 10
 
 
-@pytest.mark.parametrize("name", ["audit", "hostile", "nothing", "card"])
+@pytest.mark.parametrize("name", ["audit", "hostile", "nothing", "card", "sweep"])
 def test_every_colour_pair_has_enough_contrast(visit: Any, name: str) -> None:
     """WCAG 2.2 AA: at least 4.5 to 1 for text, measured on what the browser computed."""
     page = visit(name, DESK)

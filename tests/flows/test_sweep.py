@@ -55,6 +55,8 @@ def test_a_charged_sweep_spends_exactly_its_points(home: Path, tmp_path: Path) -
     assert charges == [(p.record_epsilon, p.record_delta) for p in made.points]
     assert charges[0][0] == pytest.approx(2.0, rel=1e-3) and charges[1][0] == pytest.approx(8.0, rel=1e-3)
     assert (made.paid_by, made.rows, made.control_rows) == ("ledger", 105, 45)
+    index = (home / "reports" / "index.html").read_text(encoding="utf-8")
+    assert "small-digits/s/sweep.html" in index and "2\xa0charges spent" in index
     assert "internal" in made.notes[0]
     folder = home / "reports" / "small-digits" / "s"
     assert Sweep.model_validate_json((folder / "sweep.json").read_bytes()) == made
@@ -111,6 +113,14 @@ def test_no_noise_is_drawn_before_every_point_is_charged(
     sweep(write_project(tmp_path / "p", SMALL), [0.5, 1.0], "s", stand_in=None)
     charged: list[tuple[str, str | None]] = [("budget", None), ("reserve", "s-1"), ("reserve", "s-2")]
     assert seen == [[*charged, ("draw", "s-1")], [*charged, ("draw", "s-1"), ("draw", "s-2")]]
+
+
+def test_a_place_that_cannot_be_written_is_found_before_a_charge(home: Path, tmp_path: Path) -> None:
+    spec = write_project(tmp_path / "p", SMALL)
+    (home / "reports").write_text("")
+    with pytest.raises(RequestRefused, match="cannot be created"):
+        sweep(spec, [1.0], "s", stand_in=None)
+    assert _entries(home) == []
 
 
 def test_a_refused_budget_spends_nothing(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +214,21 @@ def _copy(source: Path, tmp_path: Path) -> Path:
     return tmp_path / "copy.csv"
 
 
-@pytest.mark.parametrize("make", [_itself, _symbolic_link, _hard_link, _copy])
+def _shuffled(source: Path, tmp_path: Path) -> Path:
+    pd.read_csv(source).sample(frac=1, random_state=1).to_csv(tmp_path / "shuffled.csv", index=False)
+    return tmp_path / "shuffled.csv"
+
+
+def _as_parquet_with_a_row_changed(source: Path, tmp_path: Path) -> Path:
+    frame = pd.read_csv(source)
+    frame.loc[3, "r2c3"] = 16 - int(frame["r2c3"].iloc[3])
+    frame.to_parquet(tmp_path / "changed.parquet")
+    return tmp_path / "changed.parquet"
+
+
+@pytest.mark.parametrize(
+    "make", [_itself, _symbolic_link, _hard_link, _copy, _shuffled, _as_parquet_with_a_row_changed]
+)
 def test_the_source_is_no_stand_in(home: Path, tmp_path: Path, make: Callable[[Path, Path], Path]) -> None:
     spec = write_project(tmp_path / "p", SMALL)
     with pytest.raises(RequestRefused, match="is the confidential source itself"):

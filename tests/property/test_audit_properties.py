@@ -147,7 +147,9 @@ def test_column_shares_are_of_enough_real_rows_or_of_none(real: np.ndarray, fabr
     if found.missing_real is not None:
         assert of_enough_rows([found.missing_real, 1 - found.missing_real], real.size)
     if found.histogram is None:
-        assert min(present, int(np.count_nonzero(~np.isnan(fabricated)))) < FEWEST_ROWS and found.mean_real is None
+        apart = present - np.unique(real[~np.isnan(real)], return_counts=True)[1].max(initial=0)
+        few = min(present, int(np.count_nonzero(~np.isnan(fabricated)))) < FEWEST_ROWS
+        assert (few or 0 < apart < FEWEST_ROWS) and found.mean_real is None
         return
     assert of_enough_rows(found.histogram.real, present)
     assert np.isclose(sum(found.histogram.real), 1) and np.isclose(sum(found.histogram.fabricated), 1)
@@ -168,6 +170,8 @@ def test_each_quantile_is_a_mean_of_enough_values(real: np.ndarray) -> None:
     place = np.nanargmax(real)
     moved[place] += 1000.0
     after = compare_column("a", moved, real)
+    if not before.quantiles_real or not after.quantiles_real:
+        return  # too few values differ from the most frequent one
     change = np.abs(np.subtract(before.quantiles_real, after.quantiles_real))
     assert (change <= 1000.0 / FEWEST_ROWS + 1e-9).all()
 

@@ -174,6 +174,8 @@ def test_most_exposed_by_hand() -> None:
     assert most_exposed([0.1, 0.9, 0.5, 0.9], [40, 30, 20, 10], n=3) == [10, 30, 20]
     assert most_exposed(np.arange(50), np.arange(100, 150)) == list(range(149, 139, -1))
     assert most_exposed([0.3] * 5, range(5)) == []  # nobody more than another
+    assert most_exposed([0.9, 0.3, 0.3, 0.3], range(4), n=2) == [0]  # nor of the three, for which there is one place
+    assert most_exposed([0.9, 0.3, 0.3, 0.1], range(4), n=3) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("rows", [[1], [1.5, 2.5], [-1, 2], [[1], [2]]])

@@ -214,8 +214,8 @@ def test_majority_is_the_members_largest_class_not_the_test_rows() -> None:
 def test_a_single_training_class_is_always_answered(name: ClassifierName) -> None:
     X, _ = clusters(20, 1)
     labels = np.array(["only"] * 20)
-    result = compare_classifiers({"real": (X, labels)}, X[:4], ["only", "only", "other", "only"], [name]).results[0]
-    assert result.accuracy.estimate == 0.75
+    result = compare_classifiers({"real": (X, labels)}, X, [*["only"] * 10, *["other"] * 10], [name]).results[0]
+    assert result.accuracy.estimate == 0.5
     if name != "nearest-neighbour":  # whose distance to the only class still orders the rows
         assert result.auc is not None and result.auc.estimate == 0.5
     same = compare_classifiers({"real": (X, labels)}, X[:4], ["only"] * 4, [name]).results[0]
@@ -225,8 +225,20 @@ def test_a_single_training_class_is_always_answered(name: ClassifierName) -> Non
 @pytest.mark.parametrize("name", FITTED)
 def test_a_class_without_training_rows_does_not_break_the_area(name: ClassifierName) -> None:
     X, y = clusters(60, 1)
-    result = compare_classifiers({"real": (X, y)}, X[:9], [*y[:8], 7], [name]).results[0]
+    result = compare_classifiers({"real": (X, y)}, X[:45], [*y[:30], *[7] * 15], [name]).results[0]
     assert result.auc is not None and 0.5 < result.auc.estimate < 1
+
+
+def test_an_area_is_one_of_classes_with_enough_test_rows() -> None:
+    """One test row of a class has an area that tells its rank among the others."""
+    X, y = clusters(60, 1)
+    few = [*y[:30], *[7] * 9]
+    found = compare_classifiers({"real": (X, y)}, X[:39], few, ["logistic"]).results[0].auc
+    scores = train_classifiers({"real": (X, y)}, ["logistic"])["logistic", "real"]
+    told = [label for label in np.unique(few) if 10 <= few.count(label) <= 29]
+    areas = [roc_auc_score(np.equal(few, label), scores.predict_proba(X[:39])[:, label]) for label in told]
+    assert found is not None and found.estimate == pytest.approx(np.mean(areas))
+    assert compare_classifiers({"real": (X, y)}, X[:12], [*y[:4], *[7] * 8], ["logistic"]).results[0].auc is None
 
 
 @pytest.mark.parametrize(("n_classes", "iterations"), [(1, 100), (2, 100), (3, 100), (4, 100), (10, 40), (1000, 1)])

@@ -9,18 +9,24 @@ from typing import Any
 
 import pytest
 
-from schemas.attacks import Density, MembershipAttack, PrivacyRisks
+from schemas.attacks import Density, MembershipAttack, PrivacyRisk, PrivacyRisks
 from schemas.audit import AuditReport, ValidationCheck, ValidationOutcome
 from schemas.manifest import ReleasedColumn
 from schemas.measures import NotComputed
 from schemas.utility import CorrelationMap, Histogram, Propensity
+from tasks.audit.classifiers import reliably_above
 from tasks.reporting import audit_html, release_card_html
 from tasks.reporting import numbers as n
+from tasks.reporting.columns import column_figure, small_figures
 from tasks.reporting.environment import _finalize
 from tasks.reporting.figures import category_bars, histogram_steps, overlap, short_name
-from tasks.reporting.making import fabrication_rows
-from tasks.reporting.pairs import correlations
-from tasks.reporting.risks import risk_rows
+from tasks.reporting.making import fabrication_rows, noise_figure
+from tasks.reporting.names import ATTACKS
+from tasks.reporting.pairs import correlation, correlations, pair_sentence, projection_figures
+from tasks.reporting.risks import epsilon_figure, risk_figure, risk_rows
+from tasks.reporting.sweep_page import sweep_html
+from tasks.reporting.usefulness import SWEPT_ATTACKS
+from tasks.reporting.verdict import NO_BETTER
 from tasks.reporting.verdicts import (
     Verdict,
     attack_verdict,
@@ -31,6 +37,7 @@ from tasks.reporting.verdicts import (
     widened,
 )
 from tasks.reporting.words import guarantee_verdict, guess_bound, stop_rule
+from tasks.reporting.worth import useful_interval
 from tests import factories
 from tests.factories import interval
 
@@ -272,7 +279,9 @@ def test_missing_values_are_not_computed_and_never_zero() -> None:
         "no privacy risk was measured",
         "no canary audit was run",
         "no classifier was evaluated",
-        "no sweep over epsilon was run for this data set. To get one: fabrica sweep SPEC",
+        "no sweep over epsilon with this release's settings had been run before this release",
+        "a report is frozen with its release",
+        "fabrica sweep SPEC --epsilons 0.5,2,8 --stand-in FILE",
         "fewer than two columns vary in both tables",
         "no map of correlations",
         "similarity of pairs of columns was not computed",
@@ -302,7 +311,7 @@ def test_what_was_not_computed_says_why() -> None:
     missing = [r.model_copy(update={"auc": None}) for r in factories.comparison(["kahm"]).results]
     comparison = factories.comparison(["kahm"]).model_copy(update={"results": missing})
     assert (
-        "AUC not computed (control rows of one class)"
+        "AUC not computed (too few control rows of a class)"
         in Page(audit_html(factories.audit_report(classifiers=comparison))).text
     )
 
@@ -326,7 +335,8 @@ def test_an_attack_without_curves_or_width() -> None:
 def test_members_found_are_resolved_or_say_what_they_need(rendered: dict[str, str]) -> None:
     text = Page(rendered["audit"]).text
     assert "With 0.1 % of the control rows wrongly accused, not resolved: needs at least 1,000 control rows" in text
-    assert "there are 539" in text
+    assert "there are 539, and 270 for density ratio" in text
+    assert "on 1,258 members, 270 control rows" in text
     assert "Share of the members found while 1 % of the control rows are wrongly accused" in text
 
 
@@ -366,7 +376,7 @@ def test_columns_beyond_the_worst_are_folded() -> None:
     html = audit_html(factories.audit_report(utility=factories.utility(factories.columns(65)), **SHORT))
     opened = html[: html.index("The other 55")]
     assert opened.count('class="small-figure"') == 12
-    assert "Of 65\N{NO-BREAK SPACE}columns with an order, the maps show the 40" in html
+    assert "Of 65\N{NO-BREAK SPACE}columns whose values have an order, the maps show the 40" in html
     assert len(html) < 1_000_000
 
 
@@ -376,7 +386,7 @@ def test_a_histogram_is_a_density_and_odd_ones_are_left_out() -> None:
     assert svg is not None
     heights = [float(y) for y in re.findall(r"L[\d.]+ ([\d.]+)", svg.split('fill="none"')[0].split("<path")[-1])]
     assert heights[0] == heights[2]  # 0.25 on a width of 1 is as high as 0.75 on a width of 3
-    for edges in ([0.0, 1.0], [0.0, 0.0, 1.0], []):
+    for edges in ([0.0, 4.0], [0.0, 0.0, 1.0], []):
         assert histogram_steps(wide.model_copy(update={"edges": edges}), "label") is None
     assert category_bars([], [], [], "label") is None
     bars = category_bars(["<b>"], [0.0], [0.0], "a < b") or ""
@@ -388,7 +398,7 @@ def test_any_size_of_noise(magnitude: float) -> None:
     report = factories.audit_report(
         mechanism=factories.mechanism(expected_magnitude=magnitude), **factories.nothing_measured()
     )
-    assert f"moved a cell by {n.significant(100 * magnitude)}{n.NBSP}%" in audit_html(report)
+    assert f"is expected to move a cell by {n.significant(100 * magnitude)}{n.NBSP}%" in audit_html(report)
 
 
 def test_every_figure_has_a_text_alternative_and_a_reading(rendered: dict[str, str]) -> None:
@@ -504,6 +514,70 @@ def test_risks_in_words(hits: int, controls: int, word: str) -> None:
     assert verdict.word == word
 
 
+def risks_report(*risks: PrivacyRisk) -> AuditReport:
+    return factories.audit_report(**(SHORT | {"privacy_risks": PrivacyRisks(risks=list(risks))}))
+
+
+def test_an_attack_that_does_not_beat_guessing_is_neither_judged_nor_counted() -> None:
+    """Right about 300 of 500 members where guessing is right about 300: by itself it would be a clear risk of 0.5."""
+    worthless = factories.risk("attribute-inference", "worthless", "fabricated", 300, 100, 300)
+    judged = factories.risk("linkability", "halves", "fabricated", 55, 24, 1)
+    alone, both = risk_verdict(risks_report(judged)), risk_verdict(risks_report(worthless, judged))
+    assert (both.word, both.number, both.comparison) == (alone.word, alone.number, alone.comparison)
+    assert "widened" not in both.number  # for one attack there is nothing to widen for
+    assert f"other attack is left out: {NO_BETTER}" in both.meaning and "linkability" in both.meaning
+    better = factories.risk("attribute-inference", "worthless", "fabricated", 300, 100, 299)
+    assert risk_verdict(risks_report(better, judged)).word == "Clear risk"
+    assert "widened for 2" in risk_verdict(risks_report(better, judged)).number
+
+    rows = risk_rows(risks_report(worthless, judged))
+    assert [(row["name"], row["no_better"]) for row in rows] == [
+        ("Linkability, halves", ""),
+        ("Attribute inference, worthless", NO_BETTER),
+    ]
+    figure = risk_figure(risks_report(worthless, judged))
+    assert f"↑ {NO_BETTER}" in str(figure.svg) and "1\N{NO-BREAK SPACE}attack is left out" in figure.reading
+    assert "7\N{NO-BREAK SPACE}% (" in figure.reading and "50\N{NO-BREAK SPACE}%" not in figure.reading
+
+
+def test_where_no_attack_beats_guessing_the_verdict_says_so() -> None:
+    found = [factories.risk("linkability", f"{i}", "fabricated", 300, 100, 300 + i) for i in range(3)]
+    verdict = risk_verdict(risks_report(*found))
+    assert (verdict.word, verdict.tone) == ("No attack beats guessing", "good")
+    assert f"All 3 attacks on fabricated data are {NO_BETTER}" in verdict.meaning
+    assert "fabricated none" in verdict.comparison
+    assert risk_figure(risks_report(*found)).reading == f"On fabricated data all 3 attacks are {NO_BETTER}."
+
+
+def test_a_risk_far_below_zero_gets_an_arrow_and_its_number() -> None:
+    figure = risk_figure(risks_report(factories.risk("linkability", "far", "fabricated", 50, 450, 10)))
+    assert "◂ −800 %" in str(figure.svg)  # (0.1 - 0.9) / (1 - 0.9)
+    assert "no interval lies wholly above" in figure.reading
+    near = risk_figure(risks_report(factories.risk("linkability", "near", "fabricated", 50, 60, 10)))
+    assert "◂" not in str(near.svg)
+
+
+def test_a_bound_above_the_claim_accuses_only_where_the_claim_is_refuted() -> None:
+    """At 95 % one sound release in twenty has a bound above its claim."""
+    bare = epsilon_verdict(factories.audit_report(empirical_epsilon=factories.empirical_epsilon(8.5, 8.0, False)))
+    assert (bare.word, bare.tone) == ("Not conclusive", "fair") and "99.99" in bare.meaning
+    sure = epsilon_verdict(factories.audit_report(empirical_epsilon=factories.empirical_epsilon(8.5, 8.0, True)))
+    assert (sure.word, sure.tone) == ("Contradicts the claim", "poor")
+
+
+def test_an_audit_that_refutes_nothing_says_nothing() -> None:
+    empirical = factories.empirical_epsilon()
+    zero = [b.model_copy(update={"epsilon_lower_bound": 0.0}) for b in empirical.bounds]
+    report = factories.audit_report(empirical_epsilon=empirical.model_copy(update={"bounds": zero}))
+    verdict = epsilon_verdict(report)
+    assert (verdict.word, verdict.tone) == ("Says nothing", "unknown") and "had no power" in verdict.meaning
+    assert "says nothing about the claimed 8" in epsilon_figure(report).reading
+    mixed = empirical.model_copy(update={"bounds": [zero[0], empirical.bounds[1]]})
+    one = factories.audit_report(empirical_epsilon=mixed)
+    assert epsilon_verdict(one).tone == "good"
+    assert f"both hold together at 95{n.NBSP}%" in epsilon_figure(one).reading
+
+
 @pytest.mark.parametrize(
     ("bound", "word", "number"),
     [
@@ -547,7 +621,8 @@ def test_every_word_has_a_rule_under_methods(rendered: dict[str, str]) -> None:
     methods = text[text.index("Rules behind the words") :]
     for word in (
         "Clear advantage", "Slight advantage", "Below a coin toss", "Not conclusive", "No advantage found",
-        "Clear risk", "Slight risk", "No risk found", "Contradicts the claim", "Agrees with the claim",
+        "Clear risk", "Slight risk", "No risk found", "No attack beats guessing", "Contradicts the claim",
+        "Agrees with the claim", "Says nothing",
         "Not useful", "Close to real", "Partly useful", "Moved", "Far from real",
     ):  # fmt: skip
         assert word in methods, word
@@ -568,7 +643,7 @@ def test_a_map_without_any_correlation_says_so() -> None:
     assert found is not None and found.moved == []
     assert [f.reading.replace(n.NBSP, " ") for f in found.figures] == [
         "Not computed for any of 1 pair.",
-        "0 pairs of 1 have a correlation of 0.5 or more in size.",
+        "0 pairs of 1 have a correlation of 0.5 or more in size: pairs of columns that vary here.",
         "Not computed for any of 1 pair.",
     ]
     assert correlations(factories.audit_report(utility=factories.utility([], correlations=None))) is None
@@ -606,8 +681,10 @@ def test_a_sample_is_named_where_the_columns_are() -> None:
 
 def test_a_sweep_says_who_paid(rendered: dict[str, str]) -> None:
     text = Page(rendered["sweep and 65 columns"]).text
-    assert "A public table stood in for the source" in text and "fabrica sweep SPEC" not in text
-    assert "92 % at epsilon 8 (KAHM)" in text
+    assert "Paid by a stand-in: a table, public by the steward's word" in text and "fabrica sweep SPEC" not in text
+    assert "92 % at epsilon 8 (KAHM)" in text and "Epsilon is of one cell" in text and "Each point is one run" in text
+    assert "of 9 March 2026" in text and "widened for 3 attacks), at epsilon 8" in text
+    assert "It is an estimate, not a bound." in text
     paid = factories.audit_report(sweep=factories.sweep(paid_by="ledger", points=[]), **factories.nothing_measured())
     text = Page(audit_html(paid)).text
     assert "charged to the data set's budget" in text and "the sweep has no points" in text
@@ -630,6 +707,120 @@ def test_usefulness_in_words(fabricated: Any, real: Any, majority: float, word: 
     ]
     comparison = base.model_copy(update={"results": results, "majority_accuracy": majority})
     assert utility_verdict(factories.audit_report(classifiers=comparison)).word == word
+
+
+def test_the_usefulness_card_shows_the_interval_that_decides() -> None:
+    """Over all counts of right rows, the word agrees with the audit's own rule and the interval with the word."""
+    base = factories.comparison()
+    words = set()
+    for right in range(40, 120, 4):
+        results = [r.model_copy(update={"accuracy": factories.wilson(right, 539)}) for r in base.results]
+        comparison = base.model_copy(update={"results": results})
+        best = results[2]
+        judged, tried = useful_interval(best, comparison)
+        assert tried == 4 and judged.lower < best.accuracy.lower and judged.upper > best.accuracy.upper
+        assert comparison.majority_accuracy is not None
+        useful = judged.lower > comparison.majority_accuracy
+        assert useful == reliably_above(best, comparison)
+        verdict = utility_verdict(factories.audit_report(classifiers=comparison))
+        assert (verdict.word == "Not useful") == (not useful)
+        ends = n.interval_range_percent(judged, comparison.majority_accuracy)
+        assert f"({ends}, widened for 4{n.NBSP}classifiers)" in verdict.number
+        words.add(verdict.word)
+    assert {"Not useful"} < words
+    one = factories.comparison(["kahm"])
+    assert "widened" not in utility_verdict(factories.audit_report(classifiers=one)).number
+
+
+def test_distances_say_which_kind_they_are_and_which_counts() -> None:
+    utility = factories.utility(
+        [factories.column("size", 0.2), factories.column("weight", 0.3)],
+        categories=[factories.category("size"), factories.category("town")],
+    )
+    report = factories.audit_report(utility=utility, **SHORT)
+    assert "Half of the 2 columns whose values have an order" in column_figure(report).reading
+    assert f"1{n.NBSP}column of categories without an order is not drawn here" in column_figure(report).reading
+    assert "half of all 3 columns" in distribution_verdict(report).number
+    readings = {figure.name: figure.reading for figure in small_figures(report)}
+    assert readings["weight"].startswith("Kolmogorov-Smirnov distance 0.3")
+    assert "; Kolmogorov-Smirnov 0.20, which counts." in readings["size"]
+    assert readings["town"].startswith("Total variation distance") and "Smirnov" not in readings["town"]
+    text = Page(audit_html(report)).text
+    assert not re.search(r"(?<!Smirnov )(?<!variation )[Dd]istance 0\.", text)
+
+
+def test_a_histogram_of_one_interval_is_not_drawn() -> None:
+    column = factories.column("constant", 0.1).model_copy(
+        update={"histogram": Histogram(edges=[0, 16], real=[1.0], fabricated=[1.0])}
+    )
+    (figure,) = small_figures(factories.audit_report(utility=factories.utility([column], categories=[])))
+    assert figure.svg is None
+    assert figure.reading.endswith("Too few real rows apart from one value to show a distribution.")
+
+
+@pytest.mark.parametrize(("left_out", "compared"), [(0.06, True), (0.2, True), (0.21, False)])
+def test_rows_in_thin_cells_are_not_compared_in_a_number(left_out: float, compared: bool) -> None:
+    projection = factories.projection().model_copy(update={"real_left_out": left_out})
+    reading = projection_figures(factories.audit_report(utility=factories.utility(projection=projection)))[1].reading
+    assert ("in common, cell by cell" in reading) == compared
+    assert ("cells too thin to show" in reading) == (not compared)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "said"),
+    [
+        (1.2, "pMSE is 1.2 times what two samples of one population give, so real and fabricated rows were not told"),
+        (2.1, "pMSE is 2.1 times what two samples of one population give, so real and fabricated rows were hardly"),
+        (9.0, "pMSE is 9 times what two samples of one population give. "),
+    ],
+)
+def test_a_pmse_ratio_in_words(ratio: float, said: str) -> None:
+    utility = factories.utility(propensity=[Propensity(model="m", pmse=0.01, expected=0.005, ratio=ratio)])
+    assert distribution_verdict(factories.audit_report(utility=utility)).meaning.startswith(said)
+
+
+def test_counts_of_pairs_have_their_reasons() -> None:
+    few = factories.audit_report()
+    assert f"over 29{n.NBSP}pairs: all columns, the label included" in pair_sentence(few)
+    listed = factories.utility().pairs * 40
+    many = factories.audit_report(feature_columns=63, utility=factories.utility(pairs=listed[:1000]))
+    assert f"over 2,016{n.NBSP}pairs" in pair_sentence(many)  # 64 * 63 / 2
+    assert f"435{n.NBSP}pairs of features that vary in both tables" in correlation(few)
+
+
+def test_noise_is_expected_and_says_of_which_columns() -> None:
+    def part(what: str, columns: list[str], size: float | None) -> dict[str, Any]:
+        change = 0.3 if what == "category" else None
+        name = "dirac-laplace" if what == "value" else "randomized-response"
+        return {
+            "what": what, "columns": columns, "name": name, "parameters": {}, "expected_magnitude": size,
+            "change_probability": change,
+        }  # fmt: skip
+
+    def reading(parts: list[dict[str, Any]]) -> str:
+        report = factories.audit_report(mechanism=factories.mechanism(parts=parts))
+        return noise_figure(report).reading.replace(n.NBSP, " ")
+
+    mixed = reading([part("value", ["a", "b"], 0.1), part("value", ["c"], 0.2), part("category", ["d"], None)])
+    assert mixed.startswith("In 3 columns of numbers, noise is expected to move a cell by 12.5 %")
+    assert "1 column of categories has random responses instead" in mixed and "different noise" in mixed
+    alone = reading([part("value", ["a"], 0.125)])
+    assert alone.startswith("Noise is expected to move") and "categories" not in alone and "different" not in alone
+
+
+def test_a_sweep_page_names_its_attacks_and_claims_no_more_than_was_checked() -> None:
+    points = factories.sweep().points
+    points[-1] = points[-1].model_copy(update={"attack_auc": interval(0.53, 0.5049, 0.56)})  # 0.50 would hide its side
+    text = Page(sweep_html(factories.sweep(points=points))).text
+    for name in SWEPT_ATTACKS:
+        assert ATTACKS[name] in text
+    assert "By the steward's word a public table took the source's place" in text
+    assert "Nothing on this page was computed" not in text and "that the table is public was not checked" in text
+    assert "whoever holds the real rows holds the members" in text and "Each point is one run" in text
+    caption = re.search(r"at epsilon 8 it is (\S+ \([^)]+\))", text)
+    assert caption is not None
+    area, ends = caption[1].rstrip(")").split(" (")
+    assert ends == "0.504 to 0.560" and f"{area} {ends} Density ratio" in text  # the same digits in the table
 
 
 def test_stop_rules_in_words() -> None:
@@ -667,7 +858,8 @@ def test_significant_digits(value: float, digits: int, text: str) -> None:
     [
         ((0.5043, 0.4751, 0.5333), "0.50", "0.47 to 0.54"),
         ((0.98123, 0.97912, 0.98311), "0.981", "0.979 to 0.984"),
-        ((1.0, 0.0, 1.0), "1.0", "0.0 to 1.0"),
+        ((1.0, 0.0, 1.0), "1.00", "0.00 to 1.00"),
+        ((0.545, 0.38, 0.71), "0.55", "0.38 to 0.71"),
         ((0.5, 0.5, 0.5), "0.500", "0.500 to 0.500"),
     ],
 )

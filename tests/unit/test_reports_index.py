@@ -67,6 +67,8 @@ def attack(name: str, kind: str, auc: float, half: float = 0.03) -> MembershipAt
         {
             "attack": name,
             "trained_on": kind,
+            "members": 1258,
+            "controls": 539,
             "auc": between(auc, half),
             "found": [Found(false_positive_rate=0.01, true_positive_rate=None)],
             "roc_false_positive_rate": [0.0, 1.0],
@@ -127,8 +129,22 @@ def report(**changes: Any) -> AuditReport:
             delta=1e-5,
             confidence=0.95,
             bounds=[
-                CanaryBound(seen="noise-added", epsilon_lower_bound=2.349, correct=181, guesses=200, canaries=1000),
-                CanaryBound(seen="fabricated", epsilon_lower_bound=0.0, correct=101, guesses=200, canaries=1000),
+                CanaryBound(
+                    contradicts_claim=False,
+                    seen="noise-added",
+                    epsilon_lower_bound=2.349,
+                    correct=181,
+                    guesses=200,
+                    canaries=1000,
+                ),
+                CanaryBound(
+                    contradicts_claim=False,
+                    seen="fabricated",
+                    epsilon_lower_bound=0.0,
+                    correct=101,
+                    guesses=200,
+                    canaries=1000,
+                ),
             ],
         ),
         "utility": Utility(
@@ -392,9 +408,9 @@ def test_two_thousand_reports_render_in_seconds() -> None:
 
 def test_the_reading_says_what_is_spent_and_left() -> None:
     assert budget_reading(history()) == (
-        "3\xa0releases spent epsilon 4.2 of 60; 55.8 are left (all together, at delta 0.001)."
+        "3\xa0charges spent epsilon 4.2 of 60; 55.8 are left (all together, at delta 0.001)."
     )
-    assert "1\xa0release spent epsilon 59.99 of 60; 0.01 are left" in budget_reading(history(spent=(59.985,)))
+    assert "1\xa0charge spent epsilon 59.99 of 60; 0.01 are left" in budget_reading(history(spent=(59.985,)))
     assert "not computed" in budget_reading(history(spent=(1.0, None)))
     over = budget_reading(history(spent=(61.5,)))
     assert "61.5 of 60; that is 1.5 more than the budget, and nothing is left" in over
@@ -403,7 +419,7 @@ def test_the_reading_says_what_is_spent_and_left() -> None:
 def test_a_budget_figure_has_a_text_alternative_with_its_steps() -> None:
     html = reports_index_html([report()], [history()])
     assert 'aria-labelledby="budget-0-title budget-0-desc"' in html
-    assert re.search(r"<desc id=\"budget-0-desc\">[^<]*2026-03-16 2\.9; 2026-03-23 4\.2\. 3.releases spent", html)
+    assert re.search(r"<desc id=\"budget-0-desc\">[^<]*2026-03-16 2\.9; 2026-03-23 4\.2\. 3.charges spent", html)
 
 
 @pytest.mark.parametrize("spent", [(1.0,), (None,), (1.0, None, 3.0), (0.0,), (1e-9, 59.0)])
@@ -473,3 +489,13 @@ def test_importing_the_index_is_cheap() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_sweeps_are_listed_with_who_paid() -> None:
+    paid, free = factories.sweep(paid_by="ledger"), factories.sweep(paid_by="stand-in", sweep_id="free")
+    html = reports_index_html([], sweeps=[paid, free]).split('id="sweeps"')[1]
+    for made in (paid, free):
+        assert f'href="{made.dataset}/{made.sweep_id}/sweep.html"' in html
+    assert html.count("data set&#39;s budget") + html.count("data set's budget") == 1
+    assert html.count("public stand-in") == 1
+    assert 'id="sweeps"' not in reports_index_html([])

@@ -23,10 +23,10 @@ from tasks.ledger import Ledger
 from tasks.read_spec import read_spec
 from tasks.reporting.sweep_page import attack_reading, sweep_html
 from tasks.step import SilentObserver, observed_by
-from tasks.sweep import latest_sweep, read_epsilons, refuse_sweep_id, variants_of
+from tasks.sweep import latest_sweep, read_epsilons, refuse_sweep_id, settings_sha256, variants_of
 from tasks.sweep_points import Rows, SweepRows, choose_rows, strongest_attack
 from tests.factories import HEX, WHEN
-from tests.projects import SPEC, digits, write_project
+from tests.projects import SPEC, changed, digits, write_project
 
 BUDGET = Budget(epsilon=1.0, delta=1e-4)
 
@@ -53,6 +53,7 @@ def _sweep(**changes: Any) -> Sweep:
         "dataset": "small-digits",
         "created_at": WHEN,
         "spec_sha256": HEX,
+        "settings_sha256": "ef" * 32,
         "paid_by": "ledger",
         "rows": 105,
         "control_rows": 45,
@@ -81,7 +82,7 @@ def test_epsilons_are_sorted() -> None:
 @pytest.mark.parametrize(
     ("text", "faults"),
     [
-        ("", ["'' is not a positive finite number"]),
+        ("", ["'' is not a finite number of at least 1e-09"]),
         ("1,,2", ["'' is not"]),
         ("1,two,-3,0,inf,nan", ["'two'", "'-3'", "'0'", "'inf'", "'nan'"]),
         ("1,2,1.0", ["1 stands 2 times"]),
@@ -262,18 +263,23 @@ def _kept(reports: Path, sweep: Sweep, folder: str | None = None) -> Path:
 
 
 def test_the_latest_sweep_is_found_and_broken_ones_are_left_out(tmp_path: Path) -> None:
-    assert latest_sweep(tmp_path, "small-digits") is None
-    newest = _sweep(sweep_id="b", created_at=WHEN + timedelta(days=1))
-    for sweep in [newest, _sweep(sweep_id="c")]:
+    spec = ReleaseSpec.model_validate(SPEC)
+    own = {"settings_sha256": settings_sha256(spec)}
+    assert latest_sweep(tmp_path, spec) is None
+    newest = _sweep(sweep_id="b", created_at=WHEN + timedelta(days=1), **own)
+    for sweep in [newest, _sweep(sweep_id="c", **own), _sweep(sweep_id="h", created_at=WHEN + timedelta(days=9))]:
         _kept(tmp_path, sweep)
     _kept(tmp_path, _sweep(sweep_id="d", created_at=WHEN + timedelta(days=2))).write_text("{")
     _kept(tmp_path, _sweep(sweep_id="e", created_at=WHEN + timedelta(days=3)), folder="f")
     _kept(tmp_path, _sweep(sweep_id="g", dataset="other", created_at=WHEN + timedelta(days=4)))
     notes = _Notes()
     with observed_by(notes):
-        assert latest_sweep(tmp_path, "small-digits") == newest
+        assert latest_sweep(tmp_path, spec) == newest  # h is of other settings
     assert len(notes.texts) == 3 and all(text.startswith("left out: ") for text in notes.texts)
-    assert latest_sweep(tmp_path, "unknown") is None
+    for place, value in [("privacy.epsilon", 7.0), ("privacy.budget", {"epsilon": 9.0, "delta": 1e-3})]:
+        assert latest_sweep(tmp_path, ReleaseSpec.model_validate(changed(SPEC, place, value))) == newest
+    for place, value in [("dataset", "unknown"), ("privacy.unit", "record"), ("privacy.delta", 1e-7)]:
+        assert latest_sweep(tmp_path, ReleaseSpec.model_validate(changed(SPEC, place, value))) is None
 
 
 def test_the_page_says_who_paid_and_what_the_curve_shows() -> None:

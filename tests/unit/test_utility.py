@@ -23,6 +23,7 @@ from tasks.audit import (
 )
 from tasks.audit.column_utility import HISTOGRAM_INTERVALS, QUANTILE_LEVELS
 from tasks.audit.pairs import MOST_PAIRS
+from tasks.audit.projection import CELLS
 from tasks.audit.propensity import pmse_expectation
 
 nan = np.nan
@@ -125,6 +126,15 @@ def test_columns_with_few_values_have_no_figures_but_a_reason() -> None:
     enough = compare_column("a", [1.0, nan] * 10, [1.0] * 18, (0, 2), reasons)
     assert enough.mean_real == 1.0 and enough.missing_real == 0.5 and len(reasons) == 2
     assert compare_column("a", [1.0] * 18, [1.0] * 9, None, reasons).mean_real is None
+
+
+@pytest.mark.parametrize(("apart", "told"), [(0, True), (1, False), (9, False), (10, True)])
+def test_a_column_of_one_value_but_for_a_few_rows_has_no_figures(apart: int, told: bool) -> None:
+    reasons: list[NotComputed] = []
+    real = np.r_[np.zeros(90), np.full(apart, 0.7)]
+    found = compare_column("a", real, np.linspace(0, 1, 50), (0, 1), reasons)
+    assert (found.mean_real is not None) == (found.kolmogorov_smirnov is not None) == (found.quantiles != []) == told
+    assert [reason.reason.startswith("fewer than 10 real values differ") for reason in reasons] == [True] * (not told)
 
 
 @pytest.mark.parametrize(
@@ -424,8 +434,9 @@ def on_a_line(*values_and_counts: tuple[float, int]) -> np.ndarray:
 LINE = on_a_line(*((float(value), 1) for value in range(25)))
 
 
-def test_projection_by_hand() -> None:
+def test_projection_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fabricated rows at 0, ..., 24 on a line: 24 cells of side 1 from -12, and the last one holds 23 and 24."""
+    monkeypatch.setattr("tasks.audit.projection.CELLS", (24,))
     real = on_a_line((3.5, 20), (10.5, 3), (20.5, 10), (100.0, 7))
     found = project_rows(real, LINE)
     assert found is not None
@@ -457,10 +468,11 @@ def test_axes_are_those_of_the_fabricated_rows_and_agree_with_scikit_learn() -> 
     assert found.explained == pytest.approx(reference.explained_variance_ratio_.sum())
     spread = np.ptp(reference.transform(made), axis=0)
     assert found.x_edges[-1] - found.x_edges[0] == pytest.approx(spread[0])
-    assert len(found.x_edges) == 25 and len(found.y_edges) == len(found.real) + 1 <= 25
+    assert len(found.x_edges) - 1 in CELLS and len(found.y_edges) == len(found.real) + 1 <= len(found.x_edges)
     assert np.sum(found.fabricated) == pytest.approx(1)
     other = project_rows(generator.random((50, 6)), made)
-    assert other is not None and other.x_edges == found.x_edges  # real rows move no edge
+    assert other is not None and other.x_edges[0] == found.x_edges[0]  # real rows move no end
+    assert other.x_edges[-1] == found.x_edges[-1] and len(other.x_edges) - 1 in CELLS
 
 
 def test_a_planted_row_does_not_show_in_the_plane() -> None:

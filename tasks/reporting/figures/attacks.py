@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -9,6 +10,8 @@ from markupsafe import Markup
 from schemas.attacks import DensityDifference, EmpiricalEpsilon, MembershipAttack, PrivacyRisk
 from schemas.measures import TrainedOn
 from tasks.reporting.figures.frame import COLOURS, DASHES, HAIR, INK, MARKS, MUTED, inline, panel, short_name
+from tasks.reporting.numbers import fixed
+from tasks.reporting.verdict import NO_BETTER, better_than_guessing
 
 _MOST_POINTS = 300
 """Points of a curve; more would not show and make the page heavy."""
@@ -93,12 +96,13 @@ def risks(groups: Sequence[tuple[str, Sequence[PrivacyRisk]]], name: str, title:
         The risks of a group are of different kinds of data.
     """
     rows = sum(len(each) for _, each in groups) + 0.95 * len(groups)
+    rows += 0.85 * sum(not better_than_guessing(risk) for _, each in groups for risk in each)
     with panel(1.35 + 0.27 * rows) as (figure, axes):
         position = 0.0
         back = {"facecolor": "white", "edgecolor": "none", "pad": 1.2}
         ticks: list[tuple[float, str]] = []
         lowest = min(0.0, *(risk.risk_beyond_controls.lower for _, each in groups for risk in each))
-        left = max(-100.0, 100 * lowest) - 2  # what lies further left is cut off at the edge
+        left = max(-100.0, 100 * lowest) - 2  # what lies further left gets an arrow at the edge, and its number
         for label, each in groups:
             axes.text(
                 left, position, short_name(label, 34), ha="left", va="center", fontweight="bold", fontsize=10, bbox=back
@@ -107,13 +111,44 @@ def risks(groups: Sequence[tuple[str, Sequence[PrivacyRisk]]], name: str, title:
             for risk in each:
                 colour, beyond = COLOURS[risk.trained_on], risk.risk_beyond_controls
                 axes.plot([100 * beyond.lower, 100 * beyond.upper], [position] * 2, color=colour, linewidth=2.2)
-                axes.plot(100 * beyond.estimate, position, MARKS[risk.trained_on], color=colour, markersize=7, zorder=3)
+                style: dict[str, Any] = {"color": colour, "markersize": 7, "zorder": 3}
+                if not better_than_guessing(risk):
+                    style |= {"markerfacecolor": "white", "markeredgewidth": 1.6}
+                axes.plot(100 * beyond.estimate, position, MARKS[risk.trained_on], **style)
+                cut = beyond.estimate if 100 * beyond.estimate < left else beyond.lower
+                if 100 * cut < left:
+                    ends = "" if cut == beyond.estimate else "to "
+                    axes.text(
+                        left,
+                        position,
+                        f"◂ {ends}{fixed(100 * cut, 0)} %",
+                        ha="left",
+                        va="center",
+                        color=colour,
+                        fontsize=10,
+                        bbox=back,
+                        zorder=4,
+                    )
                 for rate, mark in ((risk.members, "|"), (risk.controls, "x"), (risk.naive, "+")):
                     axes.plot(
                         100 * rate.estimate, position, mark, color=MUTED, markersize=7, markeredgewidth=1.5, zorder=2
                     )
                 ticks.append((position, risk.trained_on))
                 position += 1
+                if not better_than_guessing(risk):
+                    said = f"↑ {NO_BETTER}"
+                    axes.text(
+                        left,
+                        position - 0.1,
+                        said,
+                        ha="left",
+                        va="center",
+                        color=MUTED,
+                        fontsize=10,
+                        bbox=back,
+                        zorder=4,
+                    )
+                    position += 0.85
         axes.axvline(0, color=INK, linewidth=1)
         for mark, words in (("|", "members"), ("x", "control rows"), ("+", "naive")):
             axes.plot([], [], mark, color=MUTED, markersize=7, markeredgewidth=1.5, label=words)

@@ -11,7 +11,7 @@ def noise_size(expected_magnitude: float, name: str, title: str, description: st
     with panel(1.75) as (figure, axes):
         bars = [
             ("whole range of a column", 1.0, COLOURS["real"]),
-            ("noise on a cell, on average", expected_magnitude, COLOURS["noise-added"]),
+            ("expected noise on a cell", expected_magnitude, COLOURS["noise-added"]),
         ]
         reach = max(1.0, expected_magnitude)
         for position, (label, value, colour) in enumerate(bars):

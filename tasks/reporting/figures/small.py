@@ -44,11 +44,13 @@ def _steps(x: Sequence[float], heights: Sequence[float]) -> str:
 def histogram_steps(histogram: Histogram, label: str) -> Markup | None:
     """Two histograms in one picture: fabricated filled, real as a dark line; `None` where the report's do not fit.
 
+    A single interval gives none either: its picture would be a full rectangle, whatever the values are.
+
     Heights are shares by width of the interval, since intervals with few real values were joined.
     """
     edges = np.asarray(histogram.edges, dtype=np.float64)
     n = len(edges) - 1
-    if n < 1 or len(histogram.real) != n or len(histogram.fabricated) != n or not np.isfinite(edges).all():
+    if n < 2 or len(histogram.real) != n or len(histogram.fabricated) != n or not np.isfinite(edges).all():
         return None
     widths = np.diff(edges)
     if not (widths > 0).all():

@@ -33,6 +33,7 @@ def accuracies(comparison: ClassifierComparison, name: str, title: str, descript
         groups.setdefault(result.name, []).append(result)
     if not groups:
         return None
+    assert comparison.majority_accuracy is not None  # since there are results
     rows = len(comparison.results) + 0.9 * len(groups)
     with panel(0.9 + 0.27 * rows) as (figure, axes):
         position = 0.0
