@@ -18,6 +18,7 @@ from tasks.step import noted
 from tasks.sweep import (
     Variant,
     charge_points,
+    forget_place,
     point_ids,
     prepare_place,
     refuse_for_rows,
@@ -94,6 +95,7 @@ def sweep(
         try:
             return _swept(spec, variants, source_path, stand_in, sweep_id, workspace, ledger, bits, scratch)
         except BaseException as error:
+            forget_place(workspace, spec.dataset, sweep_id)
             spent = what_was_spent(ledger, spec.dataset, sweep_id, len(variants)) if stand_in is None else None
             if spent is None:
                 raise

@@ -13,7 +13,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -337,6 +337,14 @@ def write_sweep(sweep: Sweep, scratch: Path, workspace: Workspace) -> Path:
 def prepare_place(workspace: Workspace, dataset: str, sweep_id: str) -> None:
     """Make the folder above the sweep's, so that a place that cannot be written is found before a charge."""
     make_private(workspace.report(dataset, sweep_id).parent)
+
+
+def forget_place(workspace: Workspace, dataset: str, sweep_id: str) -> None:
+    """Take away what `prepare_place` made, where nothing came to stand in it."""
+    folder = workspace.report(dataset, sweep_id).parent
+    with suppress(OSError):  # a folder that holds something stays
+        folder.rmdir()
+        folder.parent.rmdir()
 
 
 def settings_sha256(spec: ReleaseSpec) -> str:

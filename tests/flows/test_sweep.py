@@ -164,7 +164,7 @@ def test_the_text_of_a_failure_says_what_stays_charged(
     with pytest.raises(StepFailed) as failed:
         sweep(spec, [0.5, 1.0], "s", stand_in=None)
     text = str(failed.value)
-    assert "the 2 points of sweep small-digits/s are charged and stay so" in text
+    assert "2 points of sweep small-digits/s stay charged" in text
     assert "No noise was drawn for s-2" in text and "7.0625" not in text
     _ledger(home).void("small-digits", "s-2", "never drawn")  # what the text promises
     with pytest.raises(RequestRefused, match="its charge stays"):

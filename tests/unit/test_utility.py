@@ -78,7 +78,7 @@ def test_kolmogorov_smirnov_agrees_with_scipy() -> None:
 
 
 def test_columns_by_hand() -> None:
-    a = compare_column("a", [0.0, 1.0, 2.0] * 4, [0.0, 3.0, 0.0] * 4)
+    a = compare_column("a", [0.0, 1.0, 2.0] * 8, [0.0, 3.0, 0.0] * 8)
     assert (a.name, a.mean_real, a.mean_fabricated) == ("a", 1.0, 1.0)
     assert a.std_real == pytest.approx(np.sqrt(2 / 3))  # divisor n
     assert a.std_fabricated == pytest.approx(np.sqrt(2))
