@@ -30,8 +30,8 @@ def sweep(
 ) -> None:
     """A privacy-utility curve over epsilon: accuracy and attack of releases at several epsilons; none is published.
 
-    A sweep is never free. Give --stand-in PATH, and a public table takes the source's place, or --charge, and every
-    epsilon is charged to the data set's budget before any noise is drawn.
+    On the confidential table it is never free. Give --stand-in PATH, and a public table takes the source's place, or
+    --charge, and every epsilon is charged to the data set's budget before any noise is drawn.
     """
     with errors_shown(as_json=as_json, debug=debug):
         from flows.sweep import sweep as run

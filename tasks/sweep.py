@@ -45,9 +45,9 @@ _MOST_SHARED = 0.5
 """Share of the rows that the source holds once which a stand-in may hold as well."""
 
 NEVER_FREE = (
-    "a sweep is never free: whoever looks at results of several epsilons on the confidential table has spent all of "
-    "them. Give exactly one of --stand-in PATH (a public table with the same columns takes the source's place, nothing "
-    "is charged) and --charge (every epsilon is charged to the data set's budget, at record level)"
+    "a sweep of the confidential table is never free: whoever looks at results of several epsilons on it has spent all "
+    "of them. Give exactly one of --stand-in PATH (a public table with the same columns takes the source's place, "
+    "nothing is charged) and --charge (every epsilon is charged to the data set's budget, at record level)"
 )
 
 

@@ -24,6 +24,7 @@ from tasks.reporting.numbers import (
     percent,
     significant,
 )
+from tasks.reporting.verdict import NO_BETTER, better_than_guessing
 from tasks.reporting.verdicts import (
     COIN_TOSS,
     attack_interval,
@@ -205,6 +206,8 @@ def _attack(attacks: Sequence[MembershipAttack]) -> Fact:
 def _risk(risks: Sequence[PrivacyRisk]) -> Fact:
     """The first of several risks, the highest; its interval is widened for that."""
     note = f"{risk_name(risks[0])}{_picked(len(risks), 'risk')}"
+    if not better_than_guessing(risks[0]):
+        note += f"; {NO_BETTER}"
     return _interval(widened(risks[0].risk_beyond_controls, len(risks)), note, share=True)
 
 

@@ -63,6 +63,21 @@ def test_command_runs_the_flow_where_a_server_is_configured(prefect_server: Pref
     tasks = {run["name"] for run in _post(f"{prefect_server.api}/task_runs/filter", {"limit": 200})[1]}
     assert {"Read source", "Validate source", "Add noise", "Fabricate", "Publish", "Attack"} <= tasks
 
+    # artifacts show the manifest's numbers and lead to the report; what was measured stays in the report
+    found = _post(f"{prefect_server.api}/artifacts/filter", {})[1]
+    artifacts = {one["key"]: one["data"] for one in found if one["key"].startswith("fabrica-orchestrated")}
+    assert artifacts.keys() == {"fabrica-orchestrated", "fabrica-orchestrated-numbers"}
+    summary = artifacts["fabrica-orchestrated"]
+    links = re.findall(r"\(file://([^)]+)\)", summary)
+    assert len(links) == 3 and all(Path(path).exists() for path in links) and "Published." in summary
+    manifest = json.loads((home / "data" / "releases" / "orchestrated" / "one" / "manifest.json").read_text())
+    numbers = {row["number"]: row["value"] for row in json.loads(artifacts["fabrica-orchestrated-numbers"])}
+    assert numbers["epsilon, one cell"] == f"{manifest['guarantee']['element']['epsilon']:.4g} (delta 1e-06)"
+    assert numbers["rows"] == str(manifest["rows"])
+    audit = json.loads((home / "reports" / "orchestrated" / "one" / "audit.json").read_text())
+    measured = f"{audit['membership_inference']['attacks'][0]['auc']['estimate']:.3g}"
+    assert measured not in json.dumps(found) and "accuracy" not in json.dumps(found)
+
     # a failing flow ends with our error: its kind, its text, its exit code, and a failed state on the server
     (tmp_path / "p" / "source.csv").write_text("r2c3\n1\n")
     failed = _run(prefect_server, home, "release", spec, "--release-id", "two", "--json")
@@ -71,32 +86,6 @@ def test_command_runs_the_flow_where_a_server_is_configured(prefect_server: Pref
     assert "declared columns are missing" in error["message"] and "Traceback" not in failed.stderr
     runs = _post(f"{prefect_server.api}/flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 3})[1]
     assert {(run["state"]["type"], run["state"]["name"]) for run in runs} >= {("FAILED", "ValidationFailed")}
-
-
-def test_artifacts_show_the_manifests_numbers_and_lead_to_the_report(
-    prefect_server: PrefectServer, tmp_path: Path
-) -> None:
-    home = tmp_path / "home"
-    for dataset, approval in [("shown", "none"), ("shown-waiting", "required")]:
-        spec = write_project(tmp_path / dataset, changed(changed(SPEC, "dataset", dataset), "approval", approval))
-        assert _run(prefect_server, home, "release", spec, "--release-id", "one").returncode in (0, 6)
-    found = _post(f"{prefect_server.api}/artifacts/filter", {})[1]
-    artifacts = {one["key"]: one["data"] for one in found if one["key"].startswith("fabrica-shown")}
-    assert artifacts.keys() == {
-        f"fabrica-{dataset}{kind}" for dataset in ("shown", "shown-waiting") for kind in ("", "-numbers")
-    }
-    summary = artifacts["fabrica-shown"]
-    for path in re.findall(r"\(file://([^)]+)\)", summary + artifacts["fabrica-shown-waiting"]):
-        assert Path(path).exists()
-    assert "Published." in summary and "waits for publication" in artifacts["fabrica-shown-waiting"]
-    manifest = json.loads((home / "data" / "releases" / "shown" / "one" / "manifest.json").read_text())
-    numbers = {row["number"]: row["value"] for row in json.loads(artifacts["fabrica-shown-numbers"])}
-    assert numbers["epsilon, one cell"] == f"{manifest['guarantee']['element']['epsilon']:.4g} (delta 1e-06)"
-    assert numbers["rows"] == str(manifest["rows"])
-    # what was measured on confidential rows stays in the report
-    audit = json.loads((home / "reports" / "shown" / "one" / "audit.json").read_text())
-    measured = f"{audit['membership_inference']['attacks'][0]['auc']['estimate']:.3g}"
-    assert measured not in json.dumps(found) and "accuracy" not in json.dumps(found)
 
 
 def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
