@@ -185,7 +185,7 @@ class Fabrication(Model):
 class Attacks(Model):
     """How hard the audit tries."""
 
-    shadow_models: int = Field(default=16, ge=0, le=1000, strict=True)
+    shadow_models: int = Field(default=8, ge=0, le=1000, strict=True)
     """Classifiers that the likelihood-ratio attack trains beside the attacked one; with 0 it is left out."""
 
 
