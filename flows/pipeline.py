@@ -164,7 +164,7 @@ def _make_candidate(
             classifiers=classifiers,
             membership_inference=attack(sets, compared, kahm, fitted, shadows, seed, n_threads),
             privacy_risks=assess_risks(compared, spec.table, seed),
-            empirical_epsilon=plant_canaries(compared, spec, mechanism, seed, workers, staging.scratch),
+            empirical_epsilon=plant_canaries(compared, spec, mechanism, seed, n_threads, staging.scratch),
             utility=utility(compared, spec.table, seed),
         )
         write_report(

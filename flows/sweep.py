@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from schemas.errors import FabricaError, StepFailed
+from schemas.errors import FabricaError, IntegrityFailed, StepFailed
 from schemas.spec import ReleaseSpec
 from schemas.sweep import Sweep
 from tasks.ingest import ingest
@@ -100,7 +100,8 @@ def sweep(
             if spent is None:
                 raise
             if isinstance(error, FabricaError):
-                raise StepFailed(f"{error}\n{spent}") from error
+                kind = IntegrityFailed if isinstance(error, IntegrityFailed) else StepFailed
+                raise kind(f"{error}\n{spent}") from error
             noted(spent)
             raise
 

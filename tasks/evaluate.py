@@ -216,9 +216,7 @@ def compare(
             sample.controls.scaled,
             sample.controls.labels,
             spec.evaluation.classifiers,
-            kahm={
-                kind: (own.classes, own.classes[own.scores.argmax(axis=1)], own.scores) for kind, own in kahm.items()
-            },
+            kahm={kind: (own.classes, own.predicted, own.scores) for kind, own in kahm.items()},
             fitted=fitted,
             notes=notes,
         )

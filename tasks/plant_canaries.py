@@ -24,7 +24,7 @@ from tasks.columns.values import from_scaled, level_values, to_scaled
 from tasks.encode import encode_features, encode_labels
 from tasks.noise import SeededBits
 from tasks.rehearse import rehearse
-from tasks.runner import Workers
+from tasks.runner.workers import thread_workers
 from tasks.sample import AuditSample
 from tasks.step import step
 from tasks.tables import FloatArray, IntArray
@@ -42,7 +42,7 @@ def plant_canaries(
     spec: ReleaseSpec,
     mechanism: Mechanism,
     seed: int,
-    workers: Workers,
+    n_threads: int,
     scratch: Path,
 ) -> EmpiricalEpsilon:
     """The epsilons that a rehearsal with canaries refutes, beside the one that is claimed.
@@ -55,7 +55,9 @@ def plant_canaries(
     mechanism : CellNoise or Moments
     seed : int
         Of coins and of the rehearsal's noise, which are independent of each other.
-    workers : Workers
+    n_threads : int
+        Threads, not the release's workers: noise of a public seed can be taken off again, so these rows are as
+        confidential as the members' and stay in this process.
     scratch : Path
         Folder for the rehearsal.
 
@@ -94,7 +96,8 @@ def plant_canaries(
         chosen = np.where(tossed == sides[:, place], 1, 0)
         cells = pd.Series(values[name].iloc[chosen].to_numpy(), index=frame.index).astype(frame[name].dtype)
         with_canaries[name] = frame[name].where(~rows, cells)
-    rehearsal = rehearse(with_canaries, spec, mechanism, bits, workers, scratch)
+    with thread_workers(n_threads) as workers:
+        rehearsal = rehearse(with_canaries, spec, mechanism, bits, workers, scratch)
     seen = {
         "noise-added": rehearsal.noise_added.scaled,
         "fabricated": encode_features(rehearsal.released, table).astype(np.float64) * SPACING,

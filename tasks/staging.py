@@ -115,7 +115,7 @@ class Staging:
 
     @property
     def scratch(self) -> Path:
-        """Where steps leave released rows for the next step."""
+        """Where steps leave released rows for the next step, and rehearsals, while they last, what is not released."""
         return self.folder / "scratch"
 
     @property

@@ -19,9 +19,11 @@ from tasks.evaluate import train, train_kahm, training_sets
 from tasks.ingest import ingest
 from tasks.noise import SeededBits
 from tasks.rehearse import rehearse
+from tasks.runner.processes import _ProcessWorkers
 from tasks.runner.workers import thread_workers
 from tasks.sample import AuditSample
 from tasks.staging import Staging
+from tasks.step import SilentObserver, observed_by
 from tasks.train_shadows import Shadows, train_shadows
 from tasks.workspace import Workspace
 from tests.mixed_table import SPEC as MIXED
@@ -144,3 +146,26 @@ def test_too_few_control_rows_leave_attacks_and_risks_out_with_the_reason(home: 
         assert "fewer than 10" in audit[part]["not_computed"][0]["reason"]
     page = candidate.report.read_text()
     assert "fewer than 10" in page and "AUC of 0" not in page
+
+
+class _Watch(SilentObserver):
+    current = ""
+
+    def started(self, step: str) -> None:
+        self.current = step
+
+
+def test_rehearsed_rows_stay_in_this_process(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their noise has a public seed and can be taken off, so they are as confidential as the rows it was added to."""
+    watch, steps = _Watch(), list[str]()
+    submit = _ProcessWorkers._submit
+
+    def watched(self: _ProcessWorkers, *errand: Any) -> Any:
+        steps.append(watch.current)
+        return submit(self, *errand)
+
+    monkeypatch.setattr(_ProcessWorkers, "_submit", watched)
+    spec = changed(changed(SPEC, "runner", {"processes": {"workers": 1}}), "evaluation.attacks", {"shadow_models": 2})
+    with observed_by(watch):
+        pipeline.propose(write_project(tmp_path / "p", changed(spec, "evaluation.classifiers", ["logistic"])), "a")
+    assert set(steps) == {"Shard", "Fabricate", "Decode"} and watch.current == "Write report"

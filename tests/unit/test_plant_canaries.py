@@ -18,7 +18,6 @@ from tasks.columns.values import to_scaled
 from tasks.encode import encode_features
 from tasks.ingest import ingest
 from tasks.plant_canaries import _pair, plant_canaries
-from tasks.runner.workers import thread_workers
 from tests.mixed_table import SPEC as MIXED
 from tests.mixed_table import mixed
 from tests.projects import FEATURES, SPEC, changed, digits, write_project
@@ -27,15 +26,8 @@ from tests.projects import FEATURES, SPEC, changed, digits, write_project
 def audited(spec: dict[str, Any], frame: pd.DataFrame, folder: Path, seed: int = 5) -> EmpiricalEpsilon:
     checked = ReleaseSpec.model_validate(spec)
     folder.mkdir(exist_ok=True)
-    with thread_workers(1) as workers:
-        return plant_canaries.function(
-            SimpleNamespace(member_frame=frame),  # type: ignore[arg-type]
-            checked,
-            mechanism_of(checked),
-            seed,
-            workers,
-            folder,
-        )
+    sample = SimpleNamespace(member_frame=frame)
+    return plant_canaries.function(sample, checked, mechanism_of(checked), seed, 1, folder)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("unit", ["element", "record"])
