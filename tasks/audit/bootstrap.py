@@ -117,7 +117,7 @@ def bootstrap_areas(members: FloatArray, controls: FloatArray, seed: int) -> Flo
     return areas
 
 
-def _hanley_mcneil_ratio(auc: float, m: int, n: int) -> float:
+def hanley_mcneil_ratio(auc: float, m: int, n: int) -> float:
     """Variance of the area divided by `auc (1 - auc)` in the exponential model, the larger of both orientations."""
     q1, q2 = (1 - auc) / (2 - auc), auc / (1 + auc)
     return (1 + max((m - 1) * q1 + (n - 1) * q2, (n - 1) * q1 + (m - 1) * q2)) / (m * n)
@@ -166,7 +166,7 @@ def attack_auc(
     m, n = members.size, controls.size
     beaten = np.searchsorted(controls, members, side="left") + np.searchsorted(controls, members, side="right")
     auc = float(beaten.sum()) / (2 * m * n)
-    ratio = _hanley_mcneil_ratio(auc, m, n)
+    ratio = hanley_mcneil_ratio(auc, m, n)
     areas = bootstrap_areas(members, controls, seed)
     if 0 < auc < 1:
         ratio = max(ratio, float(areas.var(ddof=1)) / (auc * (1 - auc)))

@@ -22,6 +22,7 @@ from tasks.audit.attribute_inference import (
 )
 from tasks.audit.columns_table import BoolArray, ColumnsTable, check_same_columns
 from tasks.audit.linkability import linked, linked_at_random
+from tasks.audit.proportion import wilson_interval
 from tasks.audit.singling_out import (
     TRIES,
     predicates_of_one_column,
@@ -29,7 +30,6 @@ from tasks.audit.singling_out import (
     random_predicates,
     singles_out,
 )
-from tasks.audit.utility import wilson_interval
 
 ONE_COLUMN, SEVERAL_COLUMNS = "one column", "several columns"
 _METHOD = "MOVER-R for a ratio, from the Wilson intervals of both failure rates"

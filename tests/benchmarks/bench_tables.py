@@ -111,7 +111,7 @@ def measure(table: str, unit: str, epsilon: float, runs: int) -> Row:
         table=table,
         unit=unit,
         epsilon=epsilon,
-        majority=_mean([report.classifiers.majority_accuracy or 0.0 for report in reports]),
+        majority=_mean([own for report in reports if (own := report.classifiers.majority_accuracy) is not None]),
         naive=_mean(naive),
         fabricated=_mean([_best(report, "fabricated") for report in reports]),
         real=_mean([_best(report, "real") for report in reports]),

@@ -14,8 +14,8 @@ from scipy.stats import binom
 from schemas.measures import Interval
 from tasks.audit import risk as risk_module
 from tasks.audit.columns_table import ColumnArray, ColumnsTable
+from tasks.audit.proportion import wilson_interval
 from tasks.audit.risk import privacy_risks, risk_beyond_controls
-from tasks.audit.utility import wilson_interval
 from tests.statistics import ALPHA
 
 REPETITIONS = 200

@@ -13,6 +13,7 @@ from tasks.audit import columns_table, linkability, singling_out
 from tasks.audit.attribute_inference import best_constant, is_right, naive_guesses, secret_columns, span_tolerance
 from tasks.audit.columns_table import ColumnArray, ColumnsTable, GowerDistance, nearest_rows
 from tasks.audit.linkability import halves, linked, linked_at_random
+from tasks.audit.proportion import wilson_interval
 from tasks.audit.risk import privacy_risks, risk_beyond_controls
 from tasks.audit.singling_out import (
     Predicates,
@@ -21,7 +22,6 @@ from tasks.audit.singling_out import (
     random_predicates,
     singles_out,
 )
-from tasks.audit.utility import wilson_interval
 
 NAN = np.nan
 
