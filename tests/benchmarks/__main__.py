@@ -13,6 +13,9 @@ BENCHMARKS = [
     "bench_noise_limit",
     "bench_accounting",
     "bench_private_moments",
+    "bench_private_risk",
+    "bench_classifiers",
+    "bench_gradient_step",
     "bench_categories",
     "bench_tables",
 ]

@@ -28,7 +28,7 @@ block = st.one_of(
 mixed = st.lists(block, min_size=1, max_size=5).map(tuple)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(sizes, epsilons, seeds, st.integers(1, 60), st.sampled_from([0, 1, LATTICE_STEPS]))
 def test_draws_are_rows_of_the_domain(
     size: tuple[int, int, int], epsilon: float, seed: int, n_drawn: int, spread: int
@@ -74,7 +74,7 @@ def test_noise_falls_with_epsilon_and_a_plan_is_finite(epsilon: float, p: int, c
     assert all(np.isfinite(value) and value > 0 for value in figures.values())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(mixed, st.integers(1, 40), st.integers(1, 4), epsilons, seeds, st.integers(1, 60))
 def test_mixed_rows_are_drawn_as_mixed_rows(
     blocks: tuple[Block, ...], n: int, c: int, epsilon: float, seed: int, n_drawn: int

@@ -1,0 +1,249 @@
+"""Weight perturbation of multi-class linear classifiers: the regularised minimiser, certified, with Gaussian noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.events import Event
+from schemas.learning import Adjacency
+from tasks.classifiers.budget import PrivacyBudget
+from tasks.classifiers.dual import UNIT_ROUNDOFF
+from tasks.classifiers.lattice import lattice_for
+from tasks.classifiers.multiclass_losses import MulticlassLoss
+from tasks.classifiers.solver import NotCertifiedError, minimise
+from tasks.noise.bits import BitSource
+
+__all__ = [
+    "MulticlassRisk",
+    "WeightFit",
+    "certified_minimiser",
+    "fit_by_weights",
+    "gradient_rounding",
+    "weight_sensitivity",
+]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+RELATIVE_TOLERANCE = 1e-3
+"""Of the solver, over the sensitivity of the exact minimiser: so much more noise, twice, is what inexactness costs."""
+
+_MOST_ACCELERATED_STEPS = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class MulticlassRisk:
+    """1/2 |W|^2 + (C / n) sum_i loss(W x_i, y_i), over W of shape (c, d), handled as a vector, row by row.
+
+    Parameters
+    ----------
+    rows : ndarray of float64, shape (n, d)
+        With norms of at most 1.
+    labels : ndarray of int64, shape (n,)
+    n_classes : int
+        c.
+    loss : MulticlassLoss
+    C : float
+        Above 0 and finite.
+
+    Raises
+    ------
+    ValueError
+        If a row is longer than 1: the sensitivity rests on it.
+    """
+
+    rows: FloatArray
+    labels: IntArray
+    n_classes: int
+    loss: MulticlassLoss
+    C: float
+
+    def __post_init__(self) -> None:
+        if not float(np.max(np.einsum("ij,ij->i", self.rows, self.rows))) <= 1.0 + 1e-12:
+            raise ValueError("rows must have norms of at most 1: the sensitivity rests on it")
+
+    @property
+    def dimension(self) -> int:
+        """c d."""
+        return self.n_classes * self.rows.shape[1]
+
+    @property
+    def smoothness(self) -> float:
+        """Bound of the curvature: 1 + C times the loss's."""
+        return 1.0 + self.C * self.loss.smoothness(self.n_classes)
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """The objective and its gradient, shape (c d,)."""
+        weights, scale = theta.reshape(self.n_classes, -1), self.C / len(self.rows)
+        scores = self.rows @ weights.T
+        value = 0.5 * float(theta @ theta) + scale * float(np.sum(self.loss.value(scores, self.labels)))
+        return value, theta + scale * (self.loss.slopes(scores, self.labels).T @ self.rows).ravel()
+
+
+def weight_sensitivity(lipschitz: float, C: float, n_records: int, parts: int) -> float:
+    """Bound of the distance of the exact minimisers for two neighbouring tables: `parts` lipschitz C / n.
+
+    Parameters
+    ----------
+    lipschitz : float
+        Bound of the norm of one record's gradient, rows of norm 1.
+    C : float
+        Of 1/2 |W|^2 + (C / n) sum_i loss_i.
+    n_records : int
+        n; the same for both tables, so under "add_remove" it must be public.
+    parts : int
+        2 when one record replaces another, 1 when one is added or removed.
+
+    Notes
+    -----
+    The objectives are 1-strongly convex and differ by (C / n)(l - l') (or by one of the two terms), whose gradient
+    is at most `parts` (C / n) lipschitz long. With w the minimiser of F and w' that of F' = F + h, both gradients
+    vanish, and strong convexity gives |w - w'|^2 <= <grad F(w') - grad F(w), w' - w> = <-grad h(w'), w' - w> <= |grad
+    h| |w - w'|. For the Crammer-Singer hinge, 2 sqrt 2 C / n, it is tight
+    (`tests/known_answer/test_pmsvm_sensitivity.py`).
+    """
+    return parts * lipschitz * C / n_records
+
+
+def certified_minimiser(risk: MulticlassRisk, tolerance: float) -> FloatArray:
+    """A point within `tolerance` of the minimiser, for certain.
+
+    Parameters
+    ----------
+    risk : MulticlassRisk
+    tolerance : float
+        Above 0; from public numbers only, since noise is scaled by it.
+
+    Returns
+    -------
+    ndarray of float64, shape (c, d)
+
+    Raises
+    ------
+    NotCertifiedError
+        If rounding or the number of steps kept the solver from it.
+
+    Notes
+    -----
+    The objective is 1-strongly convex, so the norm of its exact gradient bounds the distance. Half of the tolerance is
+    asked of the gradient as computed, and what that may be off (`gradient_rounding`) must fit into the rest. Where
+    quasi-Newton steps stall, accelerated gradient steps follow, which shrink the error by 1 - 1 / sqrt(kappa) each
+    (Nesterov 2018, theorem 2.2.3), kappa = 1 + C times the loss's smoothness.
+    """
+    wanted = 0.5 * tolerance
+    found = minimise(risk.value_and_gradient, np.zeros(risk.dimension), 1.0, tolerance=wanted)
+    theta, length = found.theta, found.gradient_norm
+    if length > wanted:
+        theta, length = _accelerated(risk, theta, wanted)
+    certified = length * (1.0 + (risk.dimension + 4) * UNIT_ROUNDOFF) + gradient_rounding(risk, theta)
+    if not certified <= tolerance:
+        raise NotCertifiedError(
+            f"the minimiser is certified to {certified:.3g} only, but the noise is made for {tolerance:.3g}; nothing "
+            "was released. Choose a smaller C or more smoothing"
+        )
+    return theta.reshape(risk.n_classes, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightFit:
+    """Weights of shape (c, d), with noise, and what was run to get them."""
+
+    weights: FloatArray
+    C: float
+    noise_multiplier: float
+    events: tuple[Event, ...]
+    proof: str
+
+
+def fit_by_weights(
+    rows: FloatArray,
+    labels: IntArray,
+    n_classes: int,
+    loss: MulticlassLoss,
+    C: float | None,
+    budget: PrivacyBudget,
+    adjacency: Adjacency,
+    bits: BitSource,
+) -> WeightFit:
+    """Minimise, and release the weights with the Gaussian noise that the budget asks for.
+
+    Parameters
+    ----------
+    rows : ndarray of float64, shape (n, d)
+        With norms of at most 1.
+    labels : ndarray of int64, shape (n,)
+    n_classes : int
+        c.
+    loss : MulticlassLoss
+    C : float or None
+        None: such that the noise has the standard deviation 1 / c, but at most n.
+    budget : PrivacyBudget
+    adjacency : {"replace_one", "add_remove"}
+    bits : BitSource
+
+    Returns
+    -------
+    WeightFit
+
+    Raises
+    ------
+    NotCertifiedError
+        If the solver did not reach its public tolerance; nothing was released then.
+
+    Notes
+    -----
+    The sensitivity is `weight_sensitivity` plus twice the tolerance, `RELATIVE_TOLERANCE` of it: each of the two
+    weights is that near to its exact minimiser. The noise is calibrated by theorem 8 of Balle, Wang (2018).
+    """
+    lipschitz, replaced = loss.lipschitz(n_classes), adjacency == "replace_one"
+    unit = weight_sensitivity(lipschitz, 1.0, len(rows), 2 if replaced else 1)
+    if C is None:
+        C = min(float(len(rows)), budget.mu / (n_classes * unit))
+    exact = float(C) * unit
+    tolerance = RELATIVE_TOLERANCE * exact
+    weights = certified_minimiser(MulticlassRisk(rows, labels, n_classes, loss, float(C)), tolerance)
+    proof = (
+        f"the minimiser of a 1-strongly convex objective moves by at most {'2 L C / n' if replaced else 'L C / n'}, "
+        f"L = {lipschitz:.6g}, plus twice the solver's certified tolerance; analytic Gaussian calibration (Balle, Wang "
+        "2018, theorem 8)"
+    )
+    if budget.is_infinite:
+        return WeightFit(weights, float(C), 0.0, (), proof)
+    multiplier = 1.0 / budget.mu
+    lattice = lattice_for(weights.size, exact + 2.0 * tolerance, multiplier)
+    released = lattice.add_gaussian(weights, multiplier, bits)
+    return WeightFit(released, float(C), multiplier, (budget.as_gaussian(),), proof)
+
+
+def gradient_rounding(risk: MulticlassRisk, theta: FloatArray) -> float:
+    """Bound of the norm by which the computed gradient may be off the exact one.
+
+    Notes
+    -----
+    With unit roundoff u, in whichever order sums are formed (Higham 2002, section 3.1): the scores of a row of norm 1
+    are off by (d + 2) u |W|, their slope by the loss's smoothness times that and (c + 8) u of its own; the sum of n
+    slopes of at most L times rows by (n + 4) u n L, all times C / n; the regulariser and the final sum by a few u of
+    their terms.
+    """
+    n, d, c = len(risk.rows), risk.rows.shape[1], risk.n_classes
+    length, u = float(np.linalg.norm(theta)), 1.1 * UNIT_ROUNDOFF
+    sums = risk.C * risk.loss.lipschitz(c) * (n + c + 14)
+    scores = risk.C * risk.loss.smoothness(c) * (d + c + 10) * (math.sqrt(c) + length)
+    return u * (sums + scores + 4.0 * length)
+
+
+def _accelerated(risk: MulticlassRisk, theta: FloatArray, wanted: float) -> tuple[FloatArray, float]:
+    """Nesterov's method from a point, until the gradient's norm is at most `wanted`; the last point and its norm."""
+    root, length = math.sqrt(risk.smoothness), math.inf
+    momentum, before, ahead = (root - 1.0) / (root + 1.0), theta, theta
+    for _ in range(_MOST_ACCELERATED_STEPS):
+        theta = ahead - risk.value_and_gradient(ahead)[1] / risk.smoothness
+        ahead, before = theta + momentum * (theta - before), theta
+        length = float(np.linalg.norm(risk.value_and_gradient(theta)[1]))
+        if length <= wanted:
+            break
+    return theta, length
