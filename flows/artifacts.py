@@ -68,6 +68,9 @@ def numbers(manifest: Manifest) -> list[dict[str, str]]:
     rows = [
         ("epsilon, one cell", _number(manifest.guarantee.element)),
         ("epsilon, one whole row", _number(manifest.guarantee.record)),
+        *([("epsilon, one whole row, data alone", _number(manifest.data_guarantee.record)),
+           ("private classifiers released", ", ".join(own.name for own in manifest.classifiers))]
+          if manifest.data_guarantee is not None else []),
         ("mechanism", mechanism.name),
         ("noise on a cell, of its column's range", "not computed (no cell has noise of its own)" if size is None
          else f"{size:.3g}"),

@@ -26,6 +26,7 @@ from tasks.noise import BitSource, OperatingSystemBits
 from tasks.perturb import perturb
 from tasks.plan import refuse_contradiction
 from tasks.plant_canaries import plant_canaries
+from tasks.private_classifiers import refuse_untrainable
 from tasks.publish import publish as publish_candidate
 from tasks.read_spec import read_spec
 from tasks.reserve import refuse_uncovered, reserve
@@ -37,6 +38,7 @@ from tasks.stage import stage, staged_frames
 from tasks.staging import Staging, binding, candidate_digest
 from tasks.step import noted, timed
 from tasks.sweep import is_sweep, latest_sweep
+from tasks.train_private import ask_private, train_private
 from tasks.train_shadows import train_shadows
 from tasks.validate import validate, validate_release
 from tasks.workspace import Workspace, project_root
@@ -68,6 +70,7 @@ def propose(spec_path: Path, release_id: str, bits: BitSource | None = None) -> 
     spec = read_spec(spec_path)
     refuse_uncovered(spec)
     refuse_contradiction(spec)
+    refuse_untrainable(spec)
     workspace = Workspace.find(spec_path)
     ledger = Ledger.of(workspace.ledger_path)
     staging = Staging(workspace, spec.dataset, release_id)
@@ -123,6 +126,8 @@ def _make_candidate(
             )
             members = staging.keep_member_rows(chosen)
         places = places_of(source.n_rows, members)
+        if not ledger.is_charged(spec.dataset, staging.release_id):
+            refuse_untrainable(spec, len(members))
         entry = reserve(ledger, spec, staging, mechanism, len(members), binding(spec, source.sha256))
 
         # the border
@@ -147,7 +152,12 @@ def _make_candidate(
         fabricated = fabricate(sharded, fabrication, workers, staging.scratch, thresholds)
         marginals = estimate_marginals(noise_added, mechanism, fabrication, spec.table)
         released = decode(fabricated, marginals, spec.table, workers, staging.scratch)
-        manifest = stage(staging, spec, released, mechanism, noise_added.randomness, fabricated, entry)
+
+        # the second border: classifiers that learn from confidential rows with noise in the training
+        private = []
+        if spec.evaluation.paid_classifiers:
+            private = train_private(source, places, released, spec, bits or OperatingSystemBits(), staging)
+        manifest = stage(staging, spec, released, mechanism, noise_added.randomness, fabricated, entry, private)
         validate_release(staged_frames(staging.release, spec.table), spec.table)
 
         # evaluation: confidential, for the internal report
@@ -158,7 +168,8 @@ def _make_candidate(
         n_threads = min(workers.count, usable_cores())
         kahm = train_kahm(sets, compared, spec, n_threads, notes)
         fitted = train(sets, spec, n_threads)
-        classifiers = compare(sets, compared, kahm, fitted, spec, notes)
+        answers = ask_private(compared, spec, mechanism, private) if spec.evaluation.private_classifiers else []
+        classifiers = compare(sets, compared, kahm, fitted, spec, notes, answers)
         shadows = train_shadows(compared, spec, mechanism, seed, n_threads, staging.scratch)
         measured = Measured(
             classifiers=classifiers,

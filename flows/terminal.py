@@ -112,6 +112,22 @@ class Terminal:
         self.out.print(f"             {asked.proof}", markup=False)
         self.out.print(f"also         {other.sentence()}", markup=False)
         self.out.print(f"             {other.proof}", markup=False)
+        for one in plan.classifiers:
+            on = " and on ".join(f"{kind} rows" for kind in one.trained_on)
+            cost = "costs nothing"
+            if one.epsilon is not None:
+                cost = f"released; costs epsilon {one.epsilon:g}, delta {one.delta:.3g} a record"
+            self.out.print(f"classifier   {one.name}, trained on {on}; {cost}", markup=False)
+        if plan.data_guarantee is not None:
+            data = plan.data_guarantee
+            self.out.print(
+                "the data     alone: "
+                + ", ".join(
+                    f"{unit.unit} level epsilon = {unit.epsilon:.6g}, delta = {unit.delta:.3g}"
+                    for unit in (data.element, data.record)
+                ),
+                markup=False,
+            )
         for what in plan.uncovered:
             self.out.print(f"not covered  {what}", markup=False)
         charge, balance = plan.guarantee.record, plan.balance

@@ -83,6 +83,8 @@ class AuditReport(Model):
     empirical_epsilon: EmpiricalEpsilon
     utility: Utility
     classifiers: ClassifierComparison
+    data_guarantee: Guarantees | None = None
+    """Of the fabricated data alone, where classifiers trained on confidential rows are released as well."""
     sweep: Sweep | None = None
     """The data set's latest sweep over epsilon, if there was one."""
     validation: ValidationOutcome

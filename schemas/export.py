@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from schemas.audit import AuditReport
 from schemas.manifest import Manifest
+from schemas.private_classifiers import ReleasedClassifier
 from schemas.spec import ReleaseSpec
 from schemas.sweep import Sweep
 
@@ -17,6 +18,7 @@ PUBLISHED: dict[str, type[BaseModel]] = {
     "manifest": Manifest,
     "audit": AuditReport,
     "sweep": Sweep,
+    "classifier": ReleasedClassifier,
 }
 
 

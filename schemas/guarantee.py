@@ -19,6 +19,13 @@ GAUSSIAN_PROOF = "Gaussian releases composed as one (Gaussian differential priva
 PART_OF_RECORD_PROOF = "one cell is part of a record, so the record's guarantee covers it"
 
 CELL_OF_RECORD_PROOF = "exact profile of one cell's noise or response, at the record's delta shared out over its cells"
+DATA_AND_CLASSIFIERS_PROOF = (
+    "tight composition of what was run for the data and for each classifier trained on confidential rows, rounded up"
+)
+CELL_AND_CLASSIFIERS_PROOF = (
+    "composition of the cell's guarantee in the data with that of each classifier trained on confidential rows, which "
+    "covers the whole record that the cell is a part of"
+)
 PROOFS = {
     ELEMENT_PROOF,
     RESPONSE_PROOF,
@@ -27,6 +34,8 @@ PROOFS = {
     GAUSSIAN_PROOF,
     PART_OF_RECORD_PROOF,
     CELL_OF_RECORD_PROOF,
+    DATA_AND_CLASSIFIERS_PROOF,
+    CELL_AND_CLASSIFIERS_PROOF,
 }
 
 LabelRule = Literal["public", "covered", "randomized_response"]
@@ -48,8 +57,11 @@ class Guarantee(Model):
     """`public`: labels are the same in adjacent tables. `covered`: a record's label may differ as well.
     `randomized_response`: the same, by noise of the label's own, which is composed in."""
     label_epsilon: float | None = None
-    """With `randomized_response`: epsilon of one label, at delta 0. At element level the numbers above are about
-    feature cells; at record level the label is composed in."""
+    """With `randomized_response`: epsilon of one label. At element level the numbers above are about
+    feature cells; at record level the label is composed in. With classifiers trained on confidential rows it includes
+    theirs, and goes with `label_delta`."""
+    label_delta: float = Field(default=0.0, ge=0)
+    """The delta of one label; above 0 only with classifiers trained on confidential rows."""
     public_columns: list[str] = Field(default_factory=list)
     """Columns that are released as they are because everybody knows them; they are the same in adjacent tables."""
     proof: str
@@ -69,6 +81,8 @@ class Guarantee(Model):
         public = f"{', '.join(known)} and row count are public" if known else "the row count is public"
         if self.unit == "element" and self.label_epsilon is not None:
             public += f"; changing one label, by at most a factor e^{self.label_epsilon:.6g}"
+            if self.label_delta:
+                public += f" plus {self.label_delta:.3g}"
         return (
             f"{self.unit} level: changing {changed} changes the probability of any outcome by at most a factor "
             f"e^{self.epsilon:.6g} plus {self.delta:.3g} ({public})"

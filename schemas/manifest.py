@@ -10,6 +10,7 @@ from pydantic import Field
 
 from schemas.base import Model
 from schemas.guarantee import Guarantees, LabelRule, MechanismRecord
+from schemas.private_classifiers import ClassifierRecord
 from schemas.spec import DATASET_PATTERN, ReleaseId
 
 Randomness = Literal["os-csprng", "seeded (not private)"]
@@ -80,6 +81,7 @@ class Manifest(Model):
     rows: int
     columns: list[ReleasedColumn]
     guarantee: Guarantees
+    """Of everything in this folder, released classifiers included."""
     mechanism: MechanismRecord
     fabrication: FabricationRecord
     labels: LabelRule
@@ -89,3 +91,13 @@ class Manifest(Model):
     """What the guarantee does not cover; empty where it covers the whole release."""
     ledger_entry: LedgerReference
     files: list[ReleasedFile]
+    data_guarantee: Guarantees | None = None
+    """Of the fabricated data alone, which is what the spec's `privacy` asks for; `null` where no classifier is
+    released, since it is `guarantee` then."""
+    classifiers: list[ClassifierRecord] = Field(default_factory=list)
+    """Classifiers that were trained privately on confidential rows and are released with the data."""
+
+    @property
+    def of_the_data(self) -> Guarantees:
+        """The guarantee of the fabricated data alone."""
+        return self.data_guarantee or self.guarantee

@@ -1,8 +1,11 @@
 """What a release would do, told before anything is read or spent."""
 
+from pydantic import Field
+
 from schemas.base import Model
 from schemas.guarantee import Guarantees, MechanismRecord
 from schemas.ledger import Balance
+from schemas.private_classifiers import PrivateClassifierName, TrainedPrivatelyOn
 from schemas.spec import Unit
 
 
@@ -28,6 +31,17 @@ class PlannedColumn(Model):
     deviation with which the released rows show it; `null` while the number of rows is not declared."""
 
 
+class PlannedClassifier(Model):
+    """One private classifier and what it will cost, at record level."""
+
+    name: PrivateClassifierName
+    trained_on: list[TrainedPrivatelyOn]
+    epsilon: float | None
+    """Of its own, before it is composed with the data's; `null` where it is trained on fabricated rows only, which is
+    free."""
+    delta: float | None
+
+
 class Plan(Model):
     """The outcome of `fabrica plan`."""
 
@@ -44,6 +58,11 @@ class Plan(Model):
     """Coordinates of an encoded row: one for a value, one for each possibility of a category, and so on."""
     mechanism: MechanismRecord
     guarantee: Guarantees
+    """Of the data and the released classifiers together: what is charged."""
+    data_guarantee: Guarantees | None = None
+    """Of the data alone, where classifiers are trained on confidential rows as well."""
+    classifiers: list[PlannedClassifier] = Field(default_factory=list)
+    """Private classifiers."""
     balance: Balance
     fits_budget: bool
     releases_left: int

@@ -12,6 +12,7 @@ from pydantic import Field, StrictBool, StrictInt, field_validator, model_valida
 
 from schemas.base import Model, Number
 from schemas.columns import DateColumn, IntegerColumn
+from schemas.private_classifiers import PrivateTraining
 from schemas.runner import Runner
 from schemas.table import TableSchema
 
@@ -198,6 +199,9 @@ class Evaluation(Model):
         default=["kahm", "nearest-neighbour", "logistic", "gradient-boosting"], min_length=1
     )
     attacks: Literal["default"] | Attacks = "default"
+    private_classifiers: list[PrivateTraining] = Field(default=[])
+    """Linear classifiers that are trained with noise on confidential rows, which is charged and released besides the
+    data, or without noise on fabricated rows, or both, to be compared."""
 
     @field_validator("attacks", mode="before")
     @classmethod
@@ -219,6 +223,20 @@ class Evaluation(Model):
         if len(set(classifiers)) != len(classifiers):
             raise ValueError("each classifier may be named once")
         return classifiers
+
+    @field_validator("private_classifiers")
+    @classmethod
+    def _each_private_one_once(cls, entries: list[PrivateTraining]) -> list[PrivateTraining]:
+        names = [entry.classifier for entry in entries]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"each private classifier may be named once, `{twice}` is named more often")
+        return entries
+
+    @property
+    def paid_classifiers(self) -> list[PrivateTraining]:
+        """Those that are trained on confidential rows."""
+        return [entry for entry in self.private_classifiers if entry.confidential]
 
 
 class Schedule(Model):
@@ -298,9 +316,26 @@ class ReleaseSpec(Model):
             raise ValueError("stop: paper compares raw and noise-added rows; it needs cell noise and labels: public")
         return self
 
+    @model_validator(mode="after")
+    def _classes_to_tell_apart(self) -> Self:
+        if self.evaluation.private_classifiers and len(self.table.classes) < 2:
+            raise ValueError("evaluation.private_classifiers: the label has a single class, so nothing can be learned")
+        return self
+
     def outcome_settings(self) -> dict[str, Any]:
-        """The spec as manifests state it: without the runner, which has no part in the outcome and may name a host."""
-        return self.model_dump(mode="json", exclude={"runner"})
+        """The spec as manifests state it: without the runner, which has no part in the outcome and may name a host.
+
+        A spec without private classifiers is stated, and has the digest, as before there were any.
+        """
+        settings = self.model_dump(mode="json", exclude={"runner"})
+        if not self.evaluation.private_classifiers:
+            del settings["evaluation"]["private_classifiers"]
+        return settings
+
+    def data_alone(self) -> "ReleaseSpec":
+        """The spec without its private classifiers, for what is about the fabricated data only."""
+        evaluation = self.evaluation.model_copy(update={"private_classifiers": []})
+        return self.model_copy(update={"evaluation": evaluation})
 
     @property
     def uncovered(self) -> list[str]:

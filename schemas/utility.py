@@ -4,6 +4,7 @@ from pydantic import Field
 
 from schemas.base import Model
 from schemas.measures import Interval, NotComputed, TrainedOn
+from schemas.private_classifiers import PrivateClassifierName, TrainedPrivatelyOn
 from schemas.spec import ClassifierName
 
 
@@ -20,6 +21,22 @@ class ClassifierResult(Model):
     `schemas.measures.FEWEST_ROWS` control rows and as many others; `null` where there is none."""
 
 
+class PrivateClassifierResult(Model):
+    """One private classifier, trained on one kind of rows and tested on real control rows."""
+
+    name: PrivateClassifierName
+    trained_on: TrainedPrivatelyOn
+    """`confidential`: with noise in the training. `fabricated`: without, on rows that carry the noise themselves."""
+    train_rows: int
+    epsilon: float
+    """At record level: of the training for `confidential`, of the fabricated data for `fabricated`."""
+    delta: float
+    accuracy: Interval
+    macro_f1: Interval
+    auc: Interval | None
+    """As in `ClassifierResult`."""
+
+
 class ClassifierComparison(Model):
     """Every classifier on every kind of training data, against always answering the largest class."""
 
@@ -29,6 +46,9 @@ class ClassifierComparison(Model):
     """Accuracy on the control rows of always answering the members' largest class; `null` where there are too few."""
     results: list[ClassifierResult]
     not_computed: list[NotComputed] = Field(default_factory=list)
+    private: list[PrivateClassifierResult] = Field(default_factory=list)
+    """Private classifiers that the spec names, in its order; they learn from all members, or from as many fabricated
+    rows as the audit looks at."""
 
 
 class Histogram(Model):

@@ -1,6 +1,6 @@
 """Measure what an attacker and an analyst can do with the release; confidential, for the internal report only."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
@@ -14,7 +14,7 @@ from schemas.spec import ClassifierName, ReleaseSpec
 from schemas.table import TableSchema
 from schemas.utility import CategoryUtility, ClassifierComparison, ColumnUtility, Utility
 from tasks.accounting.lattice import SPACING
-from tasks.audit import TrainedClassifier
+from tasks.audit import PrivateAnswer, TrainedClassifier
 from tasks.columns.layout import layout_of
 from tasks.columns.values import comparable_bounds, level_codes, to_comparable
 from tasks.encode import encode_features, encode_labels
@@ -194,12 +194,13 @@ def compare(
     fitted: Fitted,
     spec: ReleaseSpec,
     notes: list[str],
+    private: Sequence[PrivateAnswer] = (),
 ) -> ClassifierComparison:
-    """Every classifier, trained on each kind of data, on the real control rows.
+    """Every classifier, trained on each kind of data, and every private one, on the real control rows.
 
     What a reader of the results must know is appended to `notes`.
     """
-    from tasks.audit import compare_classifiers
+    from tasks.audit import compare_classifiers, private_results
 
     if len(sample.controls.labels) < FEWEST_ROWS:
         reason = f"there are fewer than {FEWEST_ROWS} control rows"
@@ -211,7 +212,7 @@ def compare(
             not_computed=[NotComputed(what="the accuracy of classifiers", reason=reason)],
         )
     with threadpool_limits(1):
-        return compare_classifiers(
+        compared = compare_classifiers(
             sets.rows,
             sample.controls.scaled,
             sample.controls.labels,
@@ -220,6 +221,7 @@ def compare(
             fitted=fitted,
             notes=notes,
         )
+        return compared.model_copy(update={"private": private_results(private, sample.controls.labels)})
 
 
 @step("Measure utility")

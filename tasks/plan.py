@@ -4,7 +4,7 @@ import math
 
 from schemas.columns import DroppedColumn, IdentifierColumn
 from schemas.errors import RequestRefused
-from schemas.plan import Plan
+from schemas.plan import Plan, PlannedClassifier
 from schemas.spec import ReleaseSpec
 from tasks.accounting import Mechanism, mechanism_of
 from tasks.columns.layout import layout_of
@@ -19,12 +19,17 @@ _WEAK_DELTA = 1e-2
 
 
 def make_plan(spec: ReleaseSpec, ledger: Ledger) -> Plan:
-    """The plan of a spec: noise for each column, both guarantees, and what is left of the budget.
+    """The plan of a spec: noise for each column, both guarantees, what each private classifier costs, and what is
+    left of the budget.
 
     Reads the ledger, never the source.
     """
     mechanism = mechanism_of(spec)
     refuse_contradiction(spec)
+    if spec.table.rows is not None:  # else it is seen when the rows are counted, before anything is charged
+        from tasks.private_classifiers import refuse_untrainable
+
+        refuse_untrainable(spec, round(spec.table.rows * (1.0 - spec.evaluation.control_fraction)))
     record = mechanism.record(rows=None)
     columns = planned_columns(spec, mechanism)
     ratio = table_signal_to_noise(columns)
@@ -73,6 +78,13 @@ def make_plan(spec: ReleaseSpec, ledger: Ledger) -> Plan:
         encoded_columns=layout_of(spec.table).width,
         mechanism=record,
         guarantee=mechanism.guarantees,
+        data_guarantee=mechanism.data_guarantees if mechanism.classifiers else None,
+        classifiers=[
+            PlannedClassifier(
+                name=entry.classifier, trained_on=entry.trained_on, epsilon=entry.epsilon, delta=entry.delta
+            )
+            for entry in spec.evaluation.private_classifiers
+        ],
         balance=balance,
         fits_budget=left > 0,
         releases_left=left,

@@ -67,7 +67,8 @@ def plant_canaries(
         One bound from the noise-added rows, one from the fabricated ones.
     """
     unit, table = spec.privacy.unit, spec.table
-    claimed = mechanism.guarantees.element if unit == "element" else mechanism.guarantees.record
+    of_data = mechanism.data_guarantees  # a rehearsal trains no private classifiers
+    claimed = of_data.element if unit == "element" else of_data.record
     about = {"unit": unit, "claimed_epsilon": claimed.epsilon, "delta": claimed.delta, "confidence": _CONFIDENCE}
     frame = sample.member_frame.head(MOST_CANARIES)
     distance = spec.privacy.distance if unit == "element" else 1.0

@@ -1,7 +1,8 @@
 """Run some rows through mechanism, smoothing and decoding, to see what they would become; never published.
 
 The audit learns from rehearsals what attackers could learn by running the same public steps on rows of their own, and
-what canaries do. A rehearsal draws noise of its own, never the release's again.
+what canaries do. A rehearsal draws noise of its own, never the release's again. It is about the data alone: private
+classifiers are not trained in it.
 """
 
 from collections.abc import Iterator

@@ -40,7 +40,7 @@ def refuse_uncovered(spec: ReleaseSpec) -> None:
 def reserve(
     ledger: Ledger, spec: ReleaseSpec, staging: Staging, mechanism: Mechanism, rows: int, binding: str
 ) -> LedgerEntry:
-    """Charge the release at record level.
+    """Charge the release, data and private classifiers together, at record level.
 
     Parameters
     ----------
@@ -81,12 +81,16 @@ def reserve(
     try:
         return ledger.reserve(spec.dataset, staging.release_id, charge, mechanism.events, spec.privacy.budget, binding)
     except BudgetRefused as refusal:
-        if spec.privacy.unit == "record":
+        notes = []
+        if spec.privacy.unit == "element":
+            ratio = mechanism.data_guarantees.record.epsilon / spec.privacy.epsilon
+            notes.append(f"a record costs about {ratio:.3g} times the spec's privacy.epsilon, which is about a cell")
+        if mechanism.classifiers:
+            names = ", ".join(own.classifier for own in mechanism.classifiers)
+            notes.append(f"the charge includes what is trained on confidential rows: {names}")
+        if not notes:
             raise
-        ratio = charge.epsilon / spec.privacy.epsilon
-        raise BudgetRefused(
-            f"{refusal} (a record costs about {ratio:.3g} times the spec's privacy.epsilon, which is about a cell)"
-        ) from None
+        raise BudgetRefused(f"{refusal} ({'; '.join(notes)})") from None
 
 
 def _require_space(folder: Path, rows: int, table: TableSchema) -> None:

@@ -1,7 +1,7 @@
 """Write the release folder in staging, complete and with its checksums; released side."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,11 @@ from schemas.errors import IntegrityFailed
 from schemas.guarantee import Guarantees
 from schemas.ledger import LedgerEntry
 from schemas.manifest import FabricationRecord, LedgerReference, Manifest, ReleasedColumn, ReleasedFile
+from schemas.private_classifiers import ClassifierRecord, ReleasedClassifier
 from schemas.spec import Fabrication, ReleaseSpec
 from schemas.table import TableSchema
-from tasks.accounting import Mechanism
+from tasks.accounting import Mechanism, classifier_events
+from tasks.accounting.recheck import classifier_path
 from tasks.columns.reading import read_column
 from tasks.decode import Released, arrow_schema, with_identifiers
 from tasks.fabricate import Fabricated, settled
@@ -55,8 +57,9 @@ def stage(
     randomness: str,
     fabricated: Fabricated,
     entry: LedgerEntry,
+    classifiers: Sequence[ReleasedClassifier] = (),
 ) -> Manifest:
-    """The release folder: Parquet data, manifest, data package, card and checksums.
+    """The release folder: Parquet data, released classifiers, manifest, data package, card and checksums.
 
     Parameters
     ----------
@@ -70,6 +73,8 @@ def stage(
     fabricated : Fabricated
     entry : LedgerEntry
         The entry that charged the release.
+    classifiers : sequence of ReleasedClassifier, default=()
+        From `train_private`, in the spec's order.
 
     Returns
     -------
@@ -82,6 +87,7 @@ def stage(
     (folder / "data").mkdir(parents=True, exist_ok=True)
     columns = released_columns(spec.table)
     files = _write_parts(folder, released, spec.table, staging, mechanism.guarantees)
+    files += [_write_classifier(folder, own) for own in classifiers]
     write_whole(folder / "datapackage.json", _pretty(_data_package(spec, columns, files)))
     files.append(_released_file(folder, "datapackage.json"))
     manifest = Manifest(
@@ -97,15 +103,45 @@ def stage(
         mechanism=mechanism.record(released.n_rows),
         fabrication=fabrication_record(settled(spec), fabricated, released),
         labels=mechanism.guarantees.record.labels,
-        randomness=randomness,
+        randomness=_whole_randomness(randomness, classifiers),
         uncovered=spec.uncovered,
         ledger_entry=LedgerReference(sequence=entry.sequence, hash=entry.hash),
         files=files,
+        data_guarantee=mechanism.data_guarantees if classifiers else None,
+        classifiers=_classifier_records(spec),
     )
     write_whole(folder / "manifest.json", _pretty(manifest.model_dump(mode="json")))
     write_whole(folder / "card.html", release_card_html(manifest).encode())
     write_whole(folder / CHECKSUMS, checksum_lines(folder).encode())
     return manifest
+
+
+def _write_classifier(folder: Path, classifier: ReleasedClassifier) -> ReleasedFile:
+    path = classifier_path(classifier.name)
+    (folder / path).parent.mkdir(exist_ok=True)
+    write_whole(folder / path, _pretty(classifier.model_dump(mode="json")))
+    return _released_file(folder, path)
+
+
+def _classifier_records(spec: ReleaseSpec) -> list[ClassifierRecord]:
+    records = []
+    for entry in spec.evaluation.paid_classifiers:
+        epsilon, delta = entry.paid
+        records.append(
+            ClassifierRecord(
+                name=entry.classifier,
+                path=classifier_path(entry.classifier),
+                epsilon=epsilon,
+                delta=delta,
+                events=list(classifier_events(entry)),
+            )
+        )
+    return records
+
+
+def _whole_randomness(of_the_data: str, classifiers: Sequence[ReleasedClassifier]) -> str:
+    """That of the data, unless a classifier's is not private, which brands the release."""
+    return next((own.guarantee.randomness for own in classifiers if not own.guarantee.private), of_the_data)
 
 
 def released_columns(table: TableSchema) -> list[ReleasedColumn]:
@@ -235,11 +271,16 @@ def _data_package(spec: ReleaseSpec, columns: list[ReleasedColumn], files: list[
         "resources": [
             {
                 "name": spec.dataset,
-                "path": [file.path for file in files],
+                "path": [file.path for file in files if file.rows is not None],
                 "format": "parquet",
                 "mediatype": "application/vnd.apache.parquet",
                 "schema": {"fields": fields},
-            }
+            },
+            *(
+                {"name": Path(file.path).stem, "path": file.path, "format": "json", "mediatype": "application/json"}
+                for file in files
+                if file.rows is None
+            ),
         ],
     }
 

@@ -1,7 +1,8 @@
 """The staging folder: where a release is made, and taken up again after a crash.
 
-Noise-added data are kept here as soon as they exist. A run that is taken up again reads them instead of drawing noise
-for the same cells a second time, and it keeps the same members.
+Noise-added data, and classifiers that were trained on confidential rows, are kept here as soon as they exist. A run
+that is taken up again reads them instead of drawing noise for the same records a second time, and it keeps the same
+members.
 """
 
 import hashlib
@@ -20,9 +21,10 @@ import pyarrow as pa
 
 from schemas.errors import IntegrityFailed, RequestRefused
 from schemas.manifest import Manifest
+from schemas.private_classifiers import ReleasedClassifier
 from schemas.release import Candidate, StagingState
 from schemas.spec import ReleaseSpec
-from tasks.files import CHECKSUMS, checksum_lines, write_whole
+from tasks.files import CHECKSUMS, checksum_lines, sha256_file, write_whole
 from tasks.noise_added import NoiseAdded, members_digest, write_noise_added
 from tasks.read_spec import spec_sha256
 from tasks.tables import IntArray
@@ -151,6 +153,39 @@ class Staging:
         """Keep the noise-added data of the members, so that noise is never drawn twice for the same cells."""
         return write_noise_added(self._noise_added_path, pieces, spacing, randomness, members_digest(places))
 
+    def _classifier_path(self, name: str) -> Path:
+        return self.folder / "classifiers" / f"{name}.json"
+
+    def classifier(self, name: str, places: IntArray) -> ReleasedClassifier | None:
+        """The classifier of that name, once it was trained on the members in these places.
+
+        Raises
+        ------
+        IntegrityFailed
+            It is damaged, or of other members.
+        """
+        path = self._classifier_path(name)
+        if not path.exists():
+            return None
+        with _read_whole(path):
+            digest, members = path.with_suffix(".kept").read_text().split()
+            if digest != sha256_file(path):
+                raise ValueError("the file is not the one that was written")
+            kept = ReleasedClassifier.model_validate_json(path.read_bytes())
+        if members != members_digest(places) or kept.name != name:
+            raise IntegrityFailed(f"{path}: is of other members or another classifier; the staging folder was changed")
+        return kept
+
+    def keep_classifier(self, classifier: ReleasedClassifier, places: IntArray) -> ReleasedClassifier:
+        """Keep a classifier that was trained on confidential rows, so that it is never trained twice."""
+        path, content = self._classifier_path(classifier.name), classifier.model_dump_json(indent=1).encode() + b"\n"
+        make_private(path.parent)
+        write_whole(
+            path.with_suffix(".kept"), f"{hashlib.sha256(content).hexdigest()} {members_digest(places)}".encode()
+        )
+        write_whole(path, content)
+        return classifier
+
     def require_no_noise_kept(self) -> None:
         """Refuse unless provably no noise of this release was kept: neither here, whole or cut off, nor published.
 
@@ -158,7 +193,12 @@ class Staging:
         ------
         RequestRefused
         """
-        kept = [*self.folder.glob("*noise_added*"), self.release, self.workspace.release(self.dataset, self.release_id)]
+        kept = [
+            *self.folder.glob("*noise_added*"),
+            *self.folder.glob("classifiers/*"),
+            self.release,
+            self.workspace.release(self.dataset, self.release_id),
+        ]
         if any(path.exists() for path in kept):
             raise RequestRefused(
                 f"release {self.dataset}/{self.release_id}: noise-added data of it were kept, whole or in part, so its "

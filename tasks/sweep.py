@@ -2,7 +2,8 @@
 
 A sweep looks at what releases at several epsilons would achieve. On the confidential table that spends all of these
 epsilons, whether or not anything is published: whoever chooses by the results has seen them. So there are two ways, and
-none that is free: a public stand-in takes the table's place, or the ledger is charged for every point.
+none that is free: a public stand-in takes the table's place, or the ledger is charged for every point. A sweep is about
+the data alone: private classifiers are neither trained nor charged.
 """
 
 import hashlib
@@ -129,7 +130,7 @@ class Variant:
 
 
 def variants_of(spec: ReleaseSpec, epsilons: Sequence[float]) -> list[Variant]:
-    """The spec with each epsilon in its place.
+    """The spec with each epsilon in its place, without private classifiers.
 
     Raises
     ------
@@ -140,7 +141,7 @@ def variants_of(spec: ReleaseSpec, epsilons: Sequence[float]) -> list[Variant]:
     for epsilon in epsilons:
         try:
             privacy = Privacy.model_validate(spec.privacy.model_dump(mode="json") | {"epsilon": epsilon})
-            content = spec.outcome_settings() | {"privacy": privacy.model_dump(mode="json")}
+            content = spec.data_alone().outcome_settings() | {"privacy": privacy.model_dump(mode="json")}
             changed = ReleaseSpec.model_validate(content)
             variants.append(Variant(epsilon, changed, mechanism_of(changed)))
         except ValidationError as error:
@@ -348,8 +349,8 @@ def forget_place(workspace: Workspace, dataset: str, sweep_id: str) -> None:
 
 
 def settings_sha256(spec: ReleaseSpec) -> str:
-    """SHA-256 of a spec but for epsilon and budget, which a sweep's points do not share."""
-    settings = spec.outcome_settings()
+    """SHA-256 of a spec but for epsilon and budget, which a sweep's points do not share, and private classifiers."""
+    settings = spec.data_alone().outcome_settings()
     del settings["privacy"]["epsilon"], settings["privacy"]["budget"]
     return hashlib.sha256(json.dumps(settings, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 

@@ -14,7 +14,7 @@ from schemas.utility import ClassifierComparison, Utility
 from tasks.accounting import Mechanism
 from tasks.assess_risks import MOST_ROWS as MOST_HELD
 from tasks.attack import MOST_SIDE_ROWS as MOST_ATTACKED
-from tasks.audit import reliably_above
+from tasks.audit import private_not_above, reliably_above
 from tasks.evaluate import LARGEST_KAHM_CLASS, TrainingSets, audit_seed
 from tasks.files import write_whole
 from tasks.pieces import PIECE_ROWS
@@ -71,6 +71,7 @@ def write_report(
         feature_columns=n_features,
         uncovered=manifest.uncovered,
         guarantee=manifest.guarantee,
+        data_guarantee=manifest.data_guarantee,
         mechanism=manifest.mechanism,
         fabrication=manifest.fabrication,
         membership_inference=measured.membership_inference,
@@ -170,6 +171,11 @@ def _warnings(
     if best is not None and not reliably_above(best, classifiers):
         warnings.append(
             "no classifier trained on the fabricated data is reliably better than always answering the largest class"
+        )
+    for own in private_not_above(classifiers):
+        warnings.append(
+            f"the private classifier {own.name}, trained on confidential rows at epsilon {own.epsilon:g}, is not "
+            "reliably better than always answering the largest class"
         )
     declared_rows = manifest.spec["table"].get("rows")
     if declared_rows is not None and not 0.8 <= validation.rows / declared_rows <= 1.25:

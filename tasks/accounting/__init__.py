@@ -1,5 +1,7 @@
 """From the parameters of a release to its guarantees, at both units."""
 
+from tasks.accounting.classifiers import classifier_events as classifier_events
+from tasks.accounting.classifiers import is_covered as is_covered
 from tasks.accounting.groups import Part as Part
 from tasks.accounting.groups import groups_of as groups_of
 from tasks.accounting.mechanism import CellNoise as CellNoise

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 
 from schemas.errors import RequestRefused
@@ -22,9 +22,11 @@ from schemas.guarantee import (
     LabelRule,
     MechanismRecord,
 )
+from schemas.private_classifiers import PrivateTraining
 from schemas.spec import Privacy, ReleaseSpec
 from schemas.table import TableSchema
 from tasks.accounting.cells import full_range_epsilon, parts_for_cells
+from tasks.accounting.classifiers import events_of_classifiers, with_classifiers
 from tasks.accounting.composition import basic_epsilon, composed_epsilon
 from tasks.accounting.groups import Group, Part, groups_of, part_events
 from tasks.accounting.lattice import SPACING
@@ -50,17 +52,31 @@ class CellNoise:
     label_epsilon : float or None
         Epsilon of randomised response on the label.
     n_classes : int
-    guarantees : Guarantees
-    events : tuple of Event
-        What is run on one record.
+    data_guarantees : Guarantees
+        Of the data alone.
+    data_events : tuple of Event
+        What is run on one record for the data.
+    classifiers : tuple of PrivateTraining
+        Those that are trained on the same records besides.
     """
 
     parts: tuple[Part, ...]
     compared: tuple[ComparedMechanism, ...]
     label_epsilon: float | None
     n_classes: int
-    guarantees: Guarantees
-    events: tuple[Event, ...]
+    data_guarantees: Guarantees
+    data_events: tuple[Event, ...]
+    classifiers: tuple[PrivateTraining, ...] = ()
+
+    @cached_property
+    def guarantees(self) -> Guarantees:
+        """Of data and classifiers together."""
+        return with_classifiers(self.data_guarantees, self.data_events, self.classifiers)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What is run on one record, for data and classifiers."""
+        return (*self.data_events, *events_of_classifiers(self.classifiers))
 
     @property
     def main(self) -> Part:
@@ -110,18 +126,33 @@ class Moments:
     blocks : tuple of Block
         What the coordinates of an encoded row are.
     n_classes : int
-    guarantees : Guarantees
-    events : tuple of Event
+    data_guarantees : Guarantees
+        Of the data alone.
+    data_events : tuple of Event
+        What is run on one record for the data.
+    classifiers : tuple of PrivateTraining
+        Those that are trained on the same records besides.
     """
 
     epsilon: float
     delta: float
     blocks: tuple[Block, ...]
     n_classes: int
-    guarantees: Guarantees
-    events: tuple[Event, ...]
+    data_guarantees: Guarantees
+    data_events: tuple[Event, ...]
+    classifiers: tuple[PrivateTraining, ...] = ()
     name = "private-moments"
     unperturbed_per_row = 0.0
+
+    @cached_property
+    def guarantees(self) -> Guarantees:
+        """Of data and classifiers together."""
+        return with_classifiers(self.data_guarantees, self.data_events, self.classifiers)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What is run on one record, for data and classifiers."""
+        return (*self.data_events, *events_of_classifiers(self.classifiers))
 
     @property
     def width(self) -> int:
@@ -163,20 +194,27 @@ Mechanism = CellNoise | Moments
 
 
 def mechanism_of(spec: ReleaseSpec) -> Mechanism:
-    """The mechanism that a spec asks for.
+    """The mechanism that a spec asks for: for the data, and for the classifiers that are trained on confidential rows.
 
     Raises
     ------
     RequestRefused
         There is none for the wanted guarantee; the text says why.
     """
-    n_classes = len(spec.table.classes)
+    n_classes, classifiers = len(spec.table.classes), tuple(spec.evaluation.paid_classifiers)
     if spec.privacy.mechanism == "private-moments":
-        return private_moments(spec.privacy, moments_blocks(spec.table), n_classes)
+        made = private_moments(spec.privacy, moments_blocks(spec.table), n_classes)
+        return _checked(replace(made, classifiers=classifiers))
     noise = cell_noise(spec.privacy, groups_of(spec.table, spec.privacy.split), n_classes)
-    public = {"public_columns": list(spec.table.public)}
-    element, record = (unit.model_copy(update=public) for unit in (noise.guarantees.element, noise.guarantees.record))
-    return replace(noise, guarantees=Guarantees(element=element, record=record))
+    public, own = {"public_columns": list(spec.table.public)}, noise.data_guarantees
+    element, record = (unit.model_copy(update=public) for unit in (own.element, own.record))
+    return _checked(replace(noise, data_guarantees=Guarantees(element=element, record=record), classifiers=classifiers))
+
+
+def _checked(mechanism: Mechanism) -> Mechanism:
+    """The mechanism, once it is known to have a guarantee."""
+    assert mechanism.guarantees is not None  # raises where there is none
+    return mechanism
 
 
 def cell_noise(privacy: Privacy, groups: tuple[Group, ...], n_classes: int = 2) -> CellNoise:
@@ -244,8 +282,8 @@ def _cell_noise(privacy_json: str, groups: tuple[Group, ...], n_classes: int) ->
         compared=tuple(compared),
         label_epsilon=privacy.label_epsilon,
         n_classes=n_classes,
-        events=tuple(events),
-        guarantees=Guarantees(
+        data_events=tuple(events),
+        data_guarantees=Guarantees(
             element=Guarantee(
                 unit="element",
                 epsilon=element_epsilon,
@@ -309,8 +347,8 @@ def private_moments(privacy: Privacy, blocks: tuple[Block, ...], n_classes: int)
         delta=privacy.delta,
         blocks=blocks,
         n_classes=n_classes,
-        events=(GaussianEvent(noise_multiplier=gaussian_standard_deviation(privacy.epsilon, privacy.delta, 1.0)),),
-        guarantees=Guarantees(
+        data_events=(GaussianEvent(noise_multiplier=gaussian_standard_deviation(privacy.epsilon, privacy.delta, 1.0)),),
+        data_guarantees=Guarantees(
             element=Guarantee.model_validate(
                 stated | {"unit": "element", "neighbouring": "replace_one_cell", "proof": PART_OF_RECORD_PROOF}
             ),

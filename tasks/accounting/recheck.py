@@ -3,15 +3,20 @@
 A claim about noise on cells holds if what can be proved now is at least as strong. So a later version that proves more,
 or a solver that finds other weights for `lattice-optimal`, does not turn an honest release into a forged one. Private
 moments are compared as a whole: all their numbers follow from the spec and the number of rows.
+
+Where classifiers trained on confidential rows are released, the data's own guarantee is checked so, against what the
+spec asks for, and the release's against the composition of the data's with the classifiers'.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from schemas.events import Event
 from schemas.guarantee import PROOFS, Guarantee, MechanismPart, MechanismRecord
 from schemas.manifest import Manifest
 from schemas.spec import ReleaseSpec
+from tasks.accounting.classifiers import classifier_events, events_of_classifiers, with_classifiers
 from tasks.accounting.composition import composed_delta, composed_epsilon
 from tasks.accounting.groups import HALF_RANGE, CategoryResponse, Part, groups_of, part_events, response_event
 from tasks.accounting.lattice import LATTICE_STEPS, SPACING, lattice_distance
@@ -37,10 +42,52 @@ def unproved_claim(manifest: Manifest, spec: ReleaseSpec) -> str | None:
     -------
     str or None
     """
+    fault = _unproved_of_data(manifest, spec)
+    return fault if fault is not None else _unproved_of_classifiers(manifest, spec)
+
+
+def _unproved_of_classifiers(manifest: Manifest, spec: ReleaseSpec) -> str | None:
+    entries = spec.evaluation.paid_classifiers
+    stated = [(own.name, own.path, own.epsilon, own.delta) for own in manifest.classifiers]
+    if stated != [(entry.classifier, classifier_path(entry.classifier), *entry.paid) for entry in entries]:
+        return "the released classifiers are not those of the spec"
+    for own, entry in zip(manifest.classifiers, entries, strict=True):
+        if not _same_events(own.events, classifier_events(entry)):
+            return f"the events of classifier {entry.classifier} are not those of its epsilon and delta"
+    if not entries:
+        same = manifest.data_guarantee in (None, manifest.guarantee)
+        return (
+            None if same else "the data's guarantee is another one than the release's, though no classifier is released"
+        )
+    if manifest.data_guarantee is None:
+        return "the data's own guarantee is missing"
+    data = manifest.data_guarantee
+    n_data = len(manifest.mechanism.events) - len(events_of_classifiers(entries))
+    proved = with_classifiers(data, manifest.mechanism.events[:n_data], entries)
+    for claim, least in ((manifest.guarantee.element, proved.element), (manifest.guarantee.record, proved.record)):
+        numbers = ["epsilon", "delta", "label_epsilon", "label_delta"]
+        kept = claim.model_dump(exclude={*numbers, "proof"}) == least.model_dump(exclude={*numbers, "proof"})
+        if not kept or claim.proof not in PROOFS or (claim.label_epsilon is None) != (least.label_epsilon is None):
+            return "the guarantee is about something else than the data's"
+        if any((getattr(claim, n) or 0.0) * (1 + _ROUNDING) < (getattr(least, n) or 0.0) for n in numbers):
+            return f"the {claim.unit}-level guarantee is stronger than composition with the classifiers gives"
+    return None
+
+
+def classifier_path(name: str) -> str:
+    """Where a released classifier lies in the release folder."""
+    return f"classifiers/{name}.json"
+
+
+def _same_events(stated: list[Event], expected: Sequence[Event]) -> bool:
+    return _close([event.model_dump() for event in stated], [event.model_dump() for event in expected])
+
+
+def _unproved_of_data(manifest: Manifest, spec: ReleaseSpec) -> str | None:
     expected = mechanism_of(spec)
-    element, record = manifest.guarantee.element, manifest.guarantee.record
+    element, record = manifest.of_the_data.element, manifest.of_the_data.record
     rules = {element.labels, record.labels, manifest.labels}
-    if rules != {expected.guarantees.record.labels}:
+    if rules != {expected.data_guarantees.record.labels}:
         return "labels are not as the spec has them"
     if any(unit.public_columns != list(spec.table.public) for unit in (element, record)):
         return "public columns are not as the spec has them"
@@ -49,8 +96,15 @@ def unproved_claim(manifest: Manifest, spec: ReleaseSpec) -> str | None:
         return "the guarantee is weaker than the spec asks for"
     if (element.unit, record.unit, record.distance) != ("element", "record", 1.0):
         return "the units of the guarantee are mixed up"
-    for stated, proved in ((element, expected.guarantees.element), (record, expected.guarantees.record)):
-        if (stated.label_epsilon, stated.neighbouring) != (proved.label_epsilon, proved.neighbouring):
+    for stated, proved in (
+        (element, expected.data_guarantees.element),
+        (record, expected.data_guarantees.record),
+    ):
+        if (stated.label_epsilon, stated.label_delta, stated.neighbouring) != (
+            proved.label_epsilon,
+            proved.label_delta,
+            proved.neighbouring,
+        ):
             return "the guarantee's labels or neighbours are not those of the spec"
         if stated.proof not in PROOFS:
             return "the guarantee's proof is none that this version knows"
@@ -58,7 +112,7 @@ def unproved_claim(manifest: Manifest, spec: ReleaseSpec) -> str | None:
         return "the guarantee's distance is not the spec's"
     if isinstance(expected, Moments):
         same = _close(manifest.mechanism.model_dump(), expected.record(manifest.rows).model_dump())
-        if not same or expected.guarantees != manifest.guarantee:
+        if not same or expected.data_guarantees != manifest.of_the_data:
             return "the guarantee does not follow from private moments with the spec's epsilon and delta"
         return None
     if manifest.mechanism.name != expected.name:
@@ -68,7 +122,7 @@ def unproved_claim(manifest: Manifest, spec: ReleaseSpec) -> str | None:
 
 def _unproved_of_cells(manifest: Manifest, spec: ReleaseSpec) -> str | None:
     stated = manifest.mechanism
-    element, record = manifest.guarantee.element, manifest.guarantee.record
+    element, record = manifest.of_the_data.element, manifest.of_the_data.record
     try:
         parts = [_rebuilt(part) for part in stated.parts]
     except (ValueError, TypeError):
@@ -78,7 +132,8 @@ def _unproved_of_cells(manifest: Manifest, spec: ReleaseSpec) -> str | None:
     if not _protects_cells(parts, spec, element):
         return "the element-level guarantee is stronger than the noise law gives"
     events: list[Event] = [*part_events(parts), *label_events(spec)]
-    if list(stated.events) != events:
+    classifiers = events_of_classifiers(spec.evaluation.paid_classifiers)
+    if list(stated.events[: len(events)]) != events or not _same_events(stated.events[len(events) :], classifiers):
         return "the events are not those of the mechanism"
     if record.delta < 1 and not _proved(events, record.epsilon * (1 + _ROUNDING), record.delta * (1 + _ROUNDING)):
         return "the record-level guarantee is stronger than composition gives"

@@ -14,7 +14,13 @@ from tasks.audit.attack import (
 from tasks.audit.bootstrap import attack_auc
 from tasks.audit.category_utility import compare_categories, join_rare
 from tasks.audit.class_scores import auc_interval, macro_f1, macro_f1_interval
-from tasks.audit.classifiers import compare_classifiers, reliably_above
+from tasks.audit.classifiers import (
+    PrivateAnswer,
+    compare_classifiers,
+    private_not_above,
+    private_results,
+    reliably_above,
+)
 from tasks.audit.column_utility import compare_column, kolmogorov_smirnov
 from tasks.audit.columns_table import ColumnsTable
 from tasks.audit.density_difference import DensityDifference, estimate_density_difference, membership_inference_score
@@ -30,6 +36,7 @@ from tasks.audit.training import TrainedClassifier, train_classifiers
 __all__ = [
     "ColumnsTable",
     "DensityDifference",
+    "PrivateAnswer",
     "TrainedClassifier",
     "attack_auc",
     "auc_interval",
@@ -54,6 +61,8 @@ __all__ = [
     "membership_inference_score",
     "most_exposed",
     "privacy_risks",
+    "private_not_above",
+    "private_results",
     "project_rows",
     "propensity",
     "record_attack_scores",

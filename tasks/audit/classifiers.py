@@ -5,14 +5,16 @@ the others see `tasks.audit.training`.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from schemas.measures import FEWEST_ROWS, TrainedOn
+from schemas.private_classifiers import PrivateClassifierName, TrainedPrivatelyOn
 from schemas.spec import ClassifierName
-from schemas.utility import ClassifierComparison, ClassifierResult
+from schemas.utility import ClassifierComparison, ClassifierResult, PrivateClassifierResult
 from tasks.audit.class_scores import auc_interval, macro_f1_interval
 from tasks.audit.density_difference import FloatArray
 from tasks.audit.proportion import wilson_interval
@@ -140,3 +142,71 @@ def reliably_above(result: ClassifierResult, comparison: ClassifierComparison) -
     right = round(result.accuracy.estimate * comparison.test_rows)
     widened = wilson_interval(right, comparison.test_rows, 1 - (1 - result.accuracy.confidence) / tried)
     return comparison.majority_accuracy is not None and widened.lower > comparison.majority_accuracy
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateAnswer:
+    """What a private classifier says of the control rows.
+
+    Attributes
+    ----------
+    name : str
+    trained_on : {"fabricated", "confidential"}
+    train_rows : int
+    epsilon, delta : float
+        At record level: of the training, or of the fabricated rows.
+    classes : ndarray of shape (n_classes,)
+    scores : ndarray of float64, shape (n_test, n_classes)
+        The larger, the more that class.
+    """
+
+    name: PrivateClassifierName
+    trained_on: TrainedPrivatelyOn
+    train_rows: int
+    epsilon: float
+    delta: float
+    classes: Labels
+    scores: FloatArray
+
+
+def private_results(answers: Sequence[PrivateAnswer], y_test: ArrayLike) -> list[PrivateClassifierResult]:
+    """Accuracy, macro-F1 and area of each, with the same intervals as in `compare_classifiers`.
+
+    Parameters
+    ----------
+    answers : sequence of PrivateAnswer
+    y_test : array-like of shape (n_test,)
+
+    Returns
+    -------
+    list of PrivateClassifierResult
+    """
+    truth = np.asarray(y_test)
+    results = []
+    for own in answers:
+        predicted = own.classes[own.scores.argmax(axis=1)]
+        results.append(
+            PrivateClassifierResult(
+                name=own.name,
+                trained_on=own.trained_on,
+                train_rows=own.train_rows,
+                epsilon=own.epsilon,
+                delta=own.delta,
+                accuracy=wilson_interval(int(np.count_nonzero(predicted == truth)), truth.size),
+                macro_f1=macro_f1_interval(truth, predicted, seed=_RESAMPLING_SEED),
+                auc=auc_interval(truth, own.scores, own.classes, fewest=FEWEST_ROWS),
+            )
+        )
+    return results
+
+
+def private_not_above(comparison: ClassifierComparison) -> list[PrivateClassifierResult]:
+    """Private classifiers trained on confidential rows that are not reliably better than the largest class's answer."""
+    tried = [own for own in comparison.private if own.trained_on == "confidential"]
+    below = []
+    for own in tried:
+        right = round(own.accuracy.estimate * comparison.test_rows)
+        widened = wilson_interval(right, comparison.test_rows, 1 - (1 - own.accuracy.confidence) / len(tried))
+        if comparison.majority_accuracy is not None and widened.lower <= comparison.majority_accuracy:
+            below.append(own)
+    return below

@@ -24,7 +24,13 @@ from tasks.reporting.verdicts import (
     risk_verdict,
     utility_verdict,
 )
-from tasks.reporting.words import GRADE_RULE, guarantee_verdict, in_plain_words, not_covered
+from tasks.reporting.words import (
+    GRADE_RULE,
+    guarantee_verdict,
+    in_plain_words,
+    not_covered,
+    of_data_and_classifiers,
+)
 
 
 def audit_html(report: AuditReport) -> str:
@@ -52,6 +58,7 @@ def audit_html(report: AuditReport) -> str:
     return page(
         "audit.html",
         report=report,
+        with_classifiers=of_data_and_classifiers(report.data_guarantee),
         plainly=in_plain_words(report.guarantee.element, report.guarantee.record, report.uncovered),
         element=element,
         record=record,
@@ -117,6 +124,12 @@ def _usefulness_parts(report: AuditReport) -> dict[str, Any]:
         "accuracy_table": usefulness.accuracy_table(report),
         "classifier_methods": [
             (name, attacks.interval_methods(found)) for name, found in usefulness.classifier_intervals(report) if found
+        ],
+        "private_table": usefulness.private_table(report),
+        "private_sentences": usefulness.private_sentences(report),
+        "privately_trained": usefulness.PRIVATELY_TRAINED,
+        "private_methods": [
+            (name, attacks.interval_methods(found)) for name, found in usefulness.private_intervals(report) if found
         ],
         "classifiers_missing": _missing(report.classifiers.not_computed),
         "classifier_names": CLASSIFIERS,

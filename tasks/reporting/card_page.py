@@ -3,9 +3,18 @@
 from typing import Any
 
 from schemas.manifest import Manifest, ReleasedColumn
+from schemas.private_classifiers import ClassifierRecord
 from tasks.reporting.environment import page
+from tasks.reporting.names import PRIVATE_CLASSIFIERS
 from tasks.reporting.numbers import significant
-from tasks.reporting.words import GRADE_RULE, LABELS_IN_WORDS, guarantee_verdict, not_covered, stop_rule
+from tasks.reporting.words import (
+    GRADE_RULE,
+    LABELS_IN_WORDS,
+    guarantee_verdict,
+    not_covered,
+    of_data_and_classifiers,
+    stop_rule,
+)
 
 
 def release_card_html(manifest: Manifest) -> str:
@@ -28,12 +37,23 @@ def release_card_html(manifest: Manifest) -> str:
         features=features,
         element=guarantee_verdict(manifest.guarantee.element, manifest.uncovered),
         record=guarantee_verdict(manifest.guarantee.record, manifest.uncovered),
+        with_classifiers=of_data_and_classifiers(manifest.data_guarantee),
+        classifiers=[_classifier(own) for own in manifest.classifiers],
         labels_in_words=LABELS_IN_WORDS[manifest.labels],
         not_covered=not_covered(manifest.rows, features, manifest.guarantee.element, manifest.mechanism),
         columns=[_column(column) for column in manifest.columns],
         stop=stop_rule(manifest.fabrication.stop),
         rule=GRADE_RULE,
     )
+
+
+def _classifier(record: ClassifierRecord) -> dict[str, str]:
+    words = PRIVATE_CLASSIFIERS[record.name]
+    return {
+        "name": f"{words[:1].upper()}{words[1:]}",
+        "path": record.path,
+        "guarantee": f"ε {significant(record.epsilon, 4)}, δ {significant(record.delta)}",
+    }
 
 
 def _column(column: ReleasedColumn) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """How templates become pages: escaping always on, missing values never passed over."""
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ def _finalize(value: Any) -> Any:
     return value
 
 
-def page(template: str, **context: Any) -> str:
-    """One self-contained HTML page from a template of this package."""
+@cache
+def _environment() -> Environment:
+    """Templates, compiled once."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -43,4 +45,9 @@ def page(template: str, **context: Any) -> str:
         seconds=numbers.seconds,
     )
     environment.globals["plural"] = numbers.plural
-    return environment.get_template(template).render(context)
+    return environment
+
+
+def page(template: str, **context: Any) -> str:
+    """One self-contained HTML page from a template of this package."""
+    return _environment().get_template(template).render(context)

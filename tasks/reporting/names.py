@@ -2,6 +2,7 @@
 
 from schemas.attacks import AttackName, MembershipAttack, PrivacyRisk, RiskName
 from schemas.measures import TrainedOn
+from schemas.private_classifiers import PrivateClassifierName
 from schemas.spec import ClassifierName
 
 TRAINED_ON: dict[TrainedOn, str] = {
@@ -15,6 +16,21 @@ CLASSIFIERS: dict[ClassifierName, str] = {
     "nearest-neighbour": "nearest neighbour",
     "logistic": "logistic regression",
     "gradient-boosting": "gradient boosting",
+}
+
+PRIVATE_CLASSIFIERS: dict[PrivateClassifierName, str] = {
+    "noisy-sgd": "noisy gradient descent",
+    "exponential-sampling": "exponential sampling",
+    "output-perturbation": "output perturbation",
+    "localization": "localization and exponential sampling",
+    "objective-perturbation": "objective perturbation",
+    "pmsvm-weight": "PMSVM, noise on weights",
+    "pmsvm-gradient": "PMSVM, noise on gradients",
+    "pmsvm-adaptive": "PMSVM, noise on gradients, adaptive steps",
+    "private-svm": "private SVM",
+    "opera": "OPERA",
+    "private-linear": "private linear classifier",
+    "one-versus-rest": "private SVMs, one against the rest",
 }
 
 ATTACKS: dict[AttackName, str] = {

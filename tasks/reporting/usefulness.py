@@ -5,10 +5,12 @@ from typing import Any
 from schemas.attacks import AttackName
 from schemas.audit import AuditReport
 from schemas.measures import Interval
+from schemas.private_classifiers import TrainedPrivatelyOn
 from schemas.sweep import Sweep
+from schemas.utility import PrivateClassifierResult
 from tasks.reporting import figures
 from tasks.reporting.figure import Figure
-from tasks.reporting.names import ATTACKS, CLASSIFIERS, TRAINED_ON
+from tasks.reporting.names import ATTACKS, CLASSIFIERS, PRIVATE_CLASSIFIERS, TRAINED_ON
 from tasks.reporting.numbers import (
     count,
     estimate,
@@ -49,6 +51,75 @@ def accuracy_table(report: AuditReport) -> list[dict[str, Any]]:
             "auc_range": "(too few control rows of a class)" if auc is None else interval_range(auc, COIN_TOSS),
         }
     return [{"name": name, "cells": cells} for name, cells in table.items()]
+
+
+PRIVATELY_TRAINED: dict[TrainedPrivatelyOn, str] = {
+    "confidential": "confidential rows, noise in the training",
+    "fabricated": "fabricated rows, noise in the data",
+}
+
+
+def private_table(report: AuditReport) -> list[dict[str, Any]]:
+    """Private classifiers as rows of a table, what each was trained on side by side."""
+    table: dict[str, dict[str, dict[str, str]]] = {}
+    for result in report.classifiers.private:
+        auc = result.auc
+        table.setdefault(PRIVATE_CLASSIFIERS[result.name], {})[result.trained_on] = {
+            "accuracy": estimate_percent(result.accuracy),
+            "range": interval_range_percent(result.accuracy),
+            "f1": estimate(result.macro_f1),
+            "f1_range": interval_range(result.macro_f1),
+            "auc": "not computed" if auc is None else estimate(auc),
+            "auc_range": "(too few control rows of a class)" if auc is None else interval_range(auc, COIN_TOSS),
+            "guarantee": f"ε {significant(result.epsilon, 4)}, δ {significant(result.delta)}",
+            "rows": plural(result.train_rows, "row"),
+        }
+    return [{"name": name, "cells": cells} for name, cells in table.items()]
+
+
+def private_sentences(report: AuditReport) -> list[str]:
+    """What the table of private classifiers compares, in plain words."""
+    comparison = report.classifiers
+    by_name: dict[str, dict[TrainedPrivatelyOn, PrivateClassifierResult]] = {}
+    for result in comparison.private:
+        by_name.setdefault(PRIVATE_CLASSIFIERS[result.name], {})[result.trained_on] = result
+    said = []
+    for name, own in by_name.items():
+        confidential, fabricated = own.get("confidential"), own.get("fabricated")
+        if confidential is None or fabricated is None:
+            continue
+        equal = (confidential.epsilon, confidential.delta) == (fabricated.epsilon, fabricated.delta)
+        at = "at the same epsilon and delta of one whole row"
+        if not equal:
+            at = (
+                f"at different guarantees for one whole row (ε {significant(confidential.epsilon, 4)} against "
+                f"{significant(fabricated.epsilon, 4)}, δ {significant(confidential.delta)} against "
+                f"{significant(fabricated.delta)}), so not on equal terms"
+            )
+        first, second = confidential.accuracy, fabricated.accuracy
+        which = "; their intervals overlap"
+        if first.lower > second.upper or second.lower > first.upper:
+            which = f"; better on {'confidential' if first.estimate > second.estimate else 'fabricated'} rows"
+        said.append(
+            f"{name[:1].upper()}{name[1:]}: {estimate_percent(first)} with noise in the training, "
+            f"{estimate_percent(second)} with noise in the data, {at}{which}."
+        )
+    if said and report.guarantee.record.labels == "public":
+        said.append("Labels are public and released as they are, so that in this release neither way protects them.")
+    if comparison.majority_accuracy is not None and comparison.private:
+        majority = share_of_rows(comparison.majority_accuracy, comparison.test_rows)
+        said.append(f"Always answering the largest class gets {majority}.")
+    return said
+
+
+def private_intervals(report: AuditReport) -> list[tuple[str, list[Interval]]]:
+    """The intervals of each measure of private classifiers, to say how they were made."""
+    results = report.classifiers.private
+    return [
+        ("accuracy", [r.accuracy for r in results]),
+        ("macro-F1", [r.macro_f1 for r in results]),
+        ("area", [r.auc for r in results if r.auc is not None]),
+    ]
 
 
 def classifier_intervals(report: AuditReport) -> list[tuple[str, list[Interval]]]:

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from schemas.guarantee import Guarantee, MechanismRecord
+from schemas.guarantee import Guarantee, Guarantees, MechanismRecord
 from tasks.reporting.numbers import NBSP, chance, count, plural, significant
 from tasks.reporting.verdicts import (
     ATTACK_RULE,
@@ -27,6 +27,7 @@ __all__ = [
     "guess_bound",
     "in_plain_words",
     "not_covered",
+    "of_data_and_classifiers",
     "stop_rule",
     "utility_verdict",
 ]
@@ -153,6 +154,18 @@ def not_covered(rows: int, features: int, element: Guarantee, mechanism: Mechani
         "under this data set's name."
     )
     return sentences
+
+
+def of_data_and_classifiers(data: Guarantees | None) -> str:
+    """What a release's guarantee is about where classifiers are released with the data; else nothing."""
+    if data is None:
+        return ""
+    return (
+        "These numbers are about everything that is released: the fabricated data, and the classifiers that were "
+        "trained with noise on the same confidential rows. Of the data alone: one cell ε "
+        f"{significant(data.element.epsilon, 4)}, δ {significant(data.element.delta)}; one whole row ε "
+        f"{significant(data.record.epsilon, 4)}, δ {significant(data.record.delta)}."
+    )
 
 
 def stop_rule(stop: Any) -> str:

@@ -1,6 +1,7 @@
 """`fabrica plan`, `verify`, `ledger`, `report`, and what the command line costs to start."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -10,15 +11,28 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.conftest import Outcome
+from flows import pipeline
+from tests.conftest import Outcome, leave_figures_blank
 from tests.projects import PROJECT, SPEC, changed, write_project
 
 Fabrica = Callable[..., Outcome]
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with one release, made once; tests copy it."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patched:
+        leave_figures_blank(patched)
+        patched.setenv("FABRICA_HOME", str(folder / "home"))
+        spec = write_project(folder / "p")
+        pipeline.publish(spec, "a", pipeline.propose(spec, "a").digest)
+    return folder / "home"
+
+
 @pytest.fixture
-def released(fabrica: Fabrica, home: Path, tmp_path: Path) -> Path:
-    assert fabrica("release", write_project(tmp_path / "p"), "--release-id", "a").exit_code == 0
+def released(made: Path, home: Path) -> Path:
+    shutil.copytree(made, home, dirs_exist_ok=True)
     return home / "data" / "releases" / "small-digits" / "a"
 
 

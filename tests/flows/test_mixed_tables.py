@@ -22,7 +22,7 @@ from tasks.files import checksum_lines
 from tasks.noise import SeededBits
 from tasks.staging import Staging
 from tasks.workspace import Workspace, make_private
-from tests.conftest import Outcome
+from tests.conftest import Outcome, leave_figures_blank
 from tests.mixed_table import COLUMNS, SPEC, TOWNS, mixed
 from tests.projects import changed, write_project
 
@@ -49,6 +49,7 @@ def _release(fabrica: Fabrica, home: Path, folder: Path, spec: dict[str, Any], f
     return release
 
 
+@pytest.mark.usefixtures("on_axes")
 @pytest.mark.parametrize("privacy", PRIVACY.values(), ids=PRIVACY)
 def test_the_release_looks_like_the_source(
     fabrica: Fabrica, home: Path, tmp_path: Path, privacy: dict[str, Any]
@@ -164,6 +165,7 @@ def test_rows_that_break_a_constraint_refuse_the_source_or_are_counted(
 NAMES = ["my age", 'a "quoted" one', "it's", "größe", "select", "名前", "a,b", "a`b", "100%", "true"]
 
 
+@pytest.mark.usefixtures("on_axes")
 @pytest.mark.parametrize("mechanism", ["optimal", "private-moments"])
 def test_column_names_of_every_kind(fabrica: Fabrica, home: Path, tmp_path: Path, mechanism: str) -> None:
     random = np.random.default_rng(0)
@@ -217,6 +219,7 @@ AWKWARD: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
 }  # fmt: skip
 
 
+@pytest.mark.usefixtures("on_axes")
 @pytest.mark.parametrize("mechanism", ["dirac-laplace", "private-moments"])
 @pytest.mark.parametrize(("spec", "data", "good"), AWKWARD.values(), ids=AWKWARD)
 def test_awkward_tables_are_released_or_refused_with_nothing_spent(
@@ -242,6 +245,7 @@ def test_awkward_tables_are_released_or_refused_with_nothing_spent(
         assert [file for file in home.rglob("*") if file.is_file()] == []
 
 
+@pytest.mark.usefixtures("on_axes")
 def test_five_hundred_columns(fabrica: Fabrica, home: Path, tmp_path: Path) -> None:
     random = np.random.default_rng(1)
     frame = pd.DataFrame(random.integers(0, 10, (60, 500)), columns=[f"c{n}" for n in range(500)])
@@ -367,20 +371,42 @@ TAMPERED: dict[str, Forgery] = {
 }
 
 
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A published release, made once; its tests copy it."""
+    folder = tmp_path_factory.mktemp("published")
+    path = write_project(folder / "p", changed(SPEC, "privacy.epsilon", 9.0), mixed(90))
+    with pytest.MonkeyPatch.context() as patched:
+        leave_figures_blank(patched)
+        patched.setenv("FABRICA_HOME", str(folder / "home"))
+        return pipeline.publish(path, "a", pipeline.propose(path, "a").digest).release
+
+
+@pytest.fixture
+def alone(published: Path, home: Path) -> Path:
+    """A copy of the published release, in a home without a ledger."""
+    copied = home / "data" / "releases" / "mixed" / "a"
+    shutil.copytree(published, copied)
+    return copied
+
+
 @pytest.mark.parametrize("forge", TAMPERED.values(), ids=TAMPERED)
-def test_a_forged_release_is_found_even_without_the_ledger(
-    fabrica: Fabrica, home: Path, tmp_path: Path, forge: Forgery, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_forged_release_is_found_even_without_the_ledger(fabrica: Fabrica, alone: Path, forge: Forgery) -> None:
     """With all digests made again, as a forger would."""
-    release = _release(fabrica, home, tmp_path / "p", changed(SPEC, "privacy.epsilon", 9.0), mixed(90))
-    forge(release)
-    manifest = json.loads((release / "manifest.json").read_text())
+    forge(alone)
+    manifest = json.loads((alone / "manifest.json").read_text())
     for file in manifest["files"]:
-        content = (release / file["path"]).read_bytes()
+        content = (alone / file["path"]).read_bytes()
         file |= {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
-    (release / "manifest.json").write_text(json.dumps(manifest))
-    (release / "SHA256SUMS").write_text(checksum_lines(release))
-    monkeypatch.setenv("FABRICA_HOME", str(tmp_path / "elsewhere"))
-    shutil.copytree(release, tmp_path / "elsewhere" / "data" / "releases" / "mixed" / "a")
-    verified = fabrica("verify", tmp_path / "elsewhere" / "data" / "releases" / "mixed" / "a")
+    (alone / "manifest.json").write_text(json.dumps(manifest))
+    (alone / "SHA256SUMS").write_text(checksum_lines(alone))
+    verified = fabrica("verify", alone)
     assert verified.exit_code == 5, verified.out + verified.err
+
+
+def test_the_same_release_is_sound_before_it_is_forged(fabrica: Fabrica, alone: Path) -> None:
+    manifest = json.loads((alone / "manifest.json").read_text())
+    (alone / "manifest.json").write_text(json.dumps(manifest))
+    (alone / "SHA256SUMS").write_text(checksum_lines(alone))
+    verified = fabrica("verify", alone)
+    assert verified.exit_code == 0, verified.out + verified.err

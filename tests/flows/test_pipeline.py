@@ -1,6 +1,7 @@
 """The bodies as plain functions: taken up after a crash, never noise twice, seeded never published, the border."""
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from tasks.noise import SeededBits
 from tasks.staging import Staging
 from tasks.step import SilentObserver, observed_by, step, timed
 from tasks.workspace import Workspace
+from tests.conftest import leave_figures_blank
 from tests.projects import SPEC, changed, digits, write_project
 
 
@@ -28,6 +30,32 @@ def _staging(home: Path, release_id: str) -> Staging:
 
 def _kinds(home: Path) -> list[str]:
     return [entry.kind for entry in Ledger(home / "data" / "ledger.sqlite").entries()]
+
+
+@pytest.fixture(scope="module")
+def proposed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Projects by what their specs say of approval, and homes in which release `a` of each waits to be published."""
+    folder = tmp_path_factory.mktemp("proposed")
+    with pytest.MonkeyPatch.context() as patched:
+        leave_figures_blank(patched)
+        for approval in ("none", "required"):
+            patched.setenv("FABRICA_HOME", str(folder / approval / "home"))
+            pipeline.propose(write_project(folder / approval / "p", changed(SPEC, "approval", approval)), "a")
+    return folder
+
+
+@pytest.fixture
+def waiting(proposed: Path, home: Path, tmp_path: Path) -> Path:
+    """The spec of a release `a` that waits to be published, which is this test's own copy."""
+    shutil.copytree(proposed / "none", tmp_path, dirs_exist_ok=True)
+    return tmp_path / "p" / "spec.yaml"
+
+
+@pytest.fixture
+def to_approve(proposed: Path, home: Path, tmp_path: Path) -> Path:
+    """The same of a spec that requires approval."""
+    shutil.copytree(proposed / "required", tmp_path, dirs_exist_ok=True)
+    return tmp_path / "p" / "spec.yaml"
 
 
 class _Crash(BaseException):
@@ -77,12 +105,11 @@ PUBLISH_CRASH_POINTS = ["tasks.publish._move", "tasks.ledger.Ledger.commit", "fl
 @pytest.mark.parametrize("place", PUBLISH_CRASH_POINTS)
 @pytest.mark.parametrize("call", [1, 2])
 def test_a_publication_cut_off_is_finished_by_doing_it_again(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, call: int
+    home: Path, waiting: Path, monkeypatch: pytest.MonkeyPatch, place: str, call: int
 ) -> None:
     import tasks.publish
 
-    spec = write_project(tmp_path / "p")
-    digest = pipeline.propose(spec, "a").digest
+    digest = pipeline.propose(waiting, "a").digest
     calls = 0
     move = tasks.publish._move
 
@@ -96,13 +123,13 @@ def test_a_publication_cut_off_is_finished_by_doing_it_again(
     with monkeypatch.context() as broken:
         broken.setattr(place, crash)
         with pytest.raises(_Crash):
-            pipeline.publish(spec, "a", digest)
+            pipeline.publish(waiting, "a", digest)
     release = home / "data" / "releases" / "small-digits" / "a"
     if place == "flows.pipeline.write_index":  # the release is out; only the index is behind
         assert _kinds(home) == ["budget", "reserve", "draw", "commit"]
         return
     assert not release.exists() or (release / "SHA256SUMS").exists()
-    pipeline.publish(spec, "a", digest)
+    pipeline.publish(waiting, "a", digest)
     assert (release / "SHA256SUMS").exists() and _kinds(home) == ["budget", "reserve", "draw", "commit"]
 
 
@@ -215,12 +242,11 @@ def test_a_release_in_the_making_is_locked(home: Path, tmp_path: Path) -> None:
     assert isinstance(pipeline.propose(spec, "a"), Candidate)
 
 
-def test_a_deleted_or_edited_charge_stops_publication(home: Path, tmp_path: Path) -> None:
-    spec = write_project(tmp_path / "p")
-    candidate = pipeline.propose(spec, "a")
+def test_a_deleted_or_edited_charge_stops_publication(home: Path, waiting: Path) -> None:
+    candidate = pipeline.propose(waiting, "a")
     (home / "data" / "ledger.sqlite").unlink()
     with pytest.raises(IntegrityFailed, match="no entry charges release"):
-        pipeline.publish(spec, "a", candidate.digest)
+        pipeline.publish(waiting, "a", candidate.digest)
 
 
 def test_refused_budget_leaves_nothing(home: Path, tmp_path: Path) -> None:
@@ -274,9 +300,8 @@ def test_noise_that_was_drawn_and_lost_is_never_drawn_again(
 
 
 @pytest.mark.parametrize("removed", ["all", "noise_added.parquet", "state.json"])
-def test_removing_staged_files_buys_no_second_draw(home: Path, tmp_path: Path, removed: str) -> None:
-    spec = write_project(tmp_path / "p", changed(SPEC, "approval", "required"))
-    pipeline.propose(spec, "a")
+def test_removing_staged_files_buys_no_second_draw(home: Path, to_approve: Path, removed: str) -> None:
+    pipeline.propose(to_approve, "a")
     staging = _staging(home, "a")
     (staging.folder / "complete").unlink()
     if removed == "all":
@@ -284,34 +309,34 @@ def test_removing_staged_files_buys_no_second_draw(home: Path, tmp_path: Path, r
     else:
         (staging.folder / removed).unlink()
     with pytest.raises(IntegrityFailed):
-        pipeline.propose(spec, "a")
+        pipeline.propose(to_approve, "a")
     assert _kinds(home) == ["budget", "reserve", "draw"]
 
 
-def test_a_published_release_is_not_made_again_wherever_its_folder_is(home: Path, tmp_path: Path) -> None:
-    spec = write_project(tmp_path / "p")
-    pipeline.publish(spec, "a", pipeline.propose(spec, "a").digest)
+def test_a_published_release_is_not_made_again_wherever_its_folder_is(
+    home: Path, tmp_path: Path, waiting: Path
+) -> None:
+    pipeline.publish(waiting, "a", pipeline.propose(waiting, "a").digest)
     _staging(home, "a").folder.mkdir(parents=True)  # as a kill while it was removed leaves it
     with pytest.raises(RequestRefused, match="published already"):
-        pipeline.propose(spec, "a")
+        pipeline.propose(waiting, "a")
     assert not _staging(home, "a").folder.exists()
     (home / "data" / "releases").rename(tmp_path / "elsewhere")
     write_project(tmp_path / "p", source=digits(149))
     with pytest.raises(RequestRefused, match="published already"):
-        pipeline.propose(spec, "a")
+        pipeline.propose(waiting, "a")
     assert _kinds(home) == ["budget", "reserve", "draw", "commit"]
 
 
-def test_a_spec_changed_after_staging_is_neither_taken_up_nor_published(home: Path, tmp_path: Path) -> None:
-    spec = write_project(tmp_path / "p", changed(SPEC, "approval", "required"))
-    digest = pipeline.propose(spec, "a").digest
+def test_a_spec_changed_after_staging_is_neither_taken_up_nor_published(tmp_path: Path, to_approve: Path) -> None:
+    digest = pipeline.propose(to_approve, "a").digest
     write_project(tmp_path / "p", changed(SPEC, "privacy.epsilon", 0.5))  # and approval: none
     with pytest.raises(RequestRefused, match="begun with another spec"):
-        pipeline.propose(spec, "a")
+        pipeline.propose(to_approve, "a")
     with pytest.raises(RequestRefused, match="with another spec"):
-        pipeline.publish(spec, "a", digest)
+        pipeline.publish(to_approve, "a", digest)
     write_project(tmp_path / "p", changed(SPEC, "approval", "required"))
-    assert pipeline.publish(spec, "a", digest).digest == digest
+    assert pipeline.publish(to_approve, "a", digest).digest == digest
 
 
 FORGERIES: dict[str, Callable[[Staging], object]] = {
@@ -336,19 +361,19 @@ def _link_away(path: Path, target: Path) -> None:
 
 
 @pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES)
-def test_what_was_approved_is_what_is_published(home: Path, tmp_path: Path, forge: Callable[[Staging], object]) -> None:
-    spec = write_project(tmp_path / "p", changed(SPEC, "approval", "required"))
-    digest = pipeline.propose(spec, "a").digest
+def test_what_was_approved_is_what_is_published(
+    home: Path, to_approve: Path, forge: Callable[[Staging], object]
+) -> None:
+    digest = pipeline.propose(to_approve, "a").digest
     forge(_staging(home, "a"))
     with pytest.raises((ApprovalPending, IntegrityFailed)):
-        pipeline.publish(spec, "a", digest)
+        pipeline.publish(to_approve, "a", digest)
     assert not (home / "data" / "releases").exists()
 
 
 @pytest.mark.parametrize("lost", ["deleted", "emptied", "cut off"])
-def test_nothing_is_charged_to_a_ledger_that_lacks_a_published_release(home: Path, tmp_path: Path, lost: str) -> None:
-    spec = write_project(tmp_path / "p")
-    pipeline.publish(spec, "a", pipeline.propose(spec, "a").digest)
+def test_nothing_is_charged_to_a_ledger_that_lacks_a_published_release(home: Path, waiting: Path, lost: str) -> None:
+    pipeline.publish(waiting, "a", pipeline.propose(waiting, "a").digest)
     path = home / "data" / "ledger.sqlite"
     if lost == "deleted":
         path.unlink()
@@ -359,7 +384,7 @@ def test_nothing_is_charged_to_a_ledger_that_lacks_a_published_release(home: Pat
             connection.execute("DELETE FROM fabrica_ledger WHERE sequence > 1")
         connection.close()
     with pytest.raises(IntegrityFailed, match="restore it before anything is released"):
-        pipeline.propose(spec, "b")
+        pipeline.propose(waiting, "b")
     assert not _staging(home, "b").folder.exists()
 
 

@@ -20,6 +20,7 @@ from schemas.attacks import AttackName, RiskName
 from schemas.audit import AuditReport
 from schemas.measures import TrainedOn
 from tasks.kahm import KAHMClassifier
+from tests.conftest import leave_figures_blank
 from tests.projects import FEATURES, SPEC, changed, digits, write_project
 
 
@@ -34,6 +35,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> tuple[AuditReport, pd.D
     spec = changed(changed(spec, "fabrication.stop", {"steps": 1}), "privacy.budget", {"epsilon": 1e4, "delta": 0.1})
     path = write_project(home / "p", changed(spec, "evaluation", ...), source)
     with pytest.MonkeyPatch.context() as patched:
+        leave_figures_blank(patched)
         patched.setenv("FABRICA_HOME", str(home))
         publication = pipeline.publish(path, "a", pipeline.propose(path, "a").digest)
     report = AuditReport.model_validate_json((publication.report.parent / "audit.json").read_bytes())

@@ -200,6 +200,7 @@ def test_public_values_stay_with_their_rows(
     assert abs(np.corrcoef(data["age"], np.roll(data["height (m)"], 1))[0, 1]) < 0.3
 
 
+@pytest.mark.usefixtures("on_axes")
 @pytest.mark.parametrize("privacy", PRIVACY.values(), ids=PRIVACY)
 def test_missing_values_everywhere_and_in_whole_pieces(
     fabrica: Fabrica, home: Path, tmp_path: Path, privacy: dict[str, Any], small_pieces: None
@@ -233,13 +234,14 @@ def test_missing_values_everywhere_and_in_whole_pieces(
         assert 0.35 < data[name].isna().mean() < 0.65, name
 
 
+@pytest.mark.usefixtures("on_axes")
 def test_a_column_without_any_value_in_any_piece(
     fabrica: Fabrica, home: Path, tmp_path: Path, small_pieces: None
 ) -> None:
-    frame = mixed(400)
+    frame = mixed(300)
     for name in ("costs", "left", "town", "smoker"):
         frame[name] = ""
-    path = write_project(tmp_path / "p", _spec(400, privacy__epsilon=12.0), frame)
+    path = write_project(tmp_path / "p", _spec(300, privacy__epsilon=12.0), frame)
     pipeline.propose(path, "a")
     data = _frame(_published(fabrica, home, path))
     assert data[["costs", "left", "town", "smoker"]].isna().mean().max() > 0.95
@@ -249,13 +251,13 @@ def test_a_column_without_any_value_in_any_piece(
 def test_a_class_of_three_rows_beside_a_large_one(
     fabrica: Fabrica, home: Path, tmp_path: Path, privacy: dict[str, Any], small_pieces: None
 ) -> None:
-    frame = mixed(600)
+    frame = mixed(400)
     frame["outcome"] = "home"
-    frame.loc[[17, 303, 599], "outcome"] = "ward"
-    path = write_project(tmp_path / "p", _spec(600, privacy=privacy), frame)
+    frame.loc[[17, 203, 399], "outcome"] = "ward"
+    path = write_project(tmp_path / "p", _spec(400, privacy=privacy), frame)
     pipeline.propose(path, "a")
     data = _frame(_published(fabrica, home, path))
-    assert len(data) == 420 and _obeys(data)
+    assert len(data) == 280 and _obeys(data)
     if privacy["unit"] == "element":
         assert (data["outcome"] == "ward").sum() == 2
 
@@ -264,10 +266,10 @@ def test_the_same_noise_added_data_give_the_same_release_in_many_pieces(
     home: Path, tmp_path: Path, small_pieces: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the source's cells are, and in how many pieces they are read."""
-    spec = _spec(500, table__constraints=[{"at_most": ["admitted", "left"]}])
-    pipeline.propose(write_project(tmp_path / "p", spec, mixed(500)), "a")
+    spec = _spec(300, table__constraints=[{"at_most": ["admitted", "left"]}])
+    pipeline.propose(write_project(tmp_path / "p", spec, mixed(300)), "a")
     kept, members = _staged(home).noise_added(), _staged(home).member_rows()
-    other = mixed(500)
+    other = mixed(300)
     for name in ("age", "costs", "height (m)", "town", "smoker", "select", "triage"):
         other[name] = other[name].to_numpy()[::-1]
     path = write_project(tmp_path / "q", spec, other)
@@ -290,13 +292,13 @@ def test_the_audit_looks_at_rows_that_belong_together(
     seen: list[Any] = []
     sample = pipeline.sample
     monkeypatch.setattr("flows.pipeline.sample", lambda *arguments: seen.append(sample(*arguments)) or seen[0])  # type: ignore[func-returns-value]
-    rows = 700
+    rows = 500
     spec = _spec(rows, privacy__epsilon=36.0, privacy__budget__epsilon=1e6, privacy__allow_unperturbed_cells=True)
     path = write_project(tmp_path / "p", spec, mixed(rows))
     pipeline.propose(path, "a")
     (taken,), table = seen, _spec_of(path).table
     members = _staged(home).member_rows()
-    assert members is not None and (taken.n_members, taken.n_controls) == (490, 210)
+    assert members is not None and (taken.n_members, taken.n_controls) == (350, 150)
     assert len(taken.members.labels) == len(taken.controls.labels) == len(taken.released) == 130
     source = pd.concat(ingest(path.parent / "source.csv", table).pieces(), ignore_index=True)
     expected = source.iloc[members[:130]].reset_index(drop=True)

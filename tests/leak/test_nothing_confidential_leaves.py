@@ -69,6 +69,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _sources(folder: Path) -> None:
     spec = changed(SPEC, "table.columns.note", {"role": "drop"})
     spec = changed(spec, "table.columns.r2c3", {"type": "numeric", "bounds": [0, 16]})
+    trained = {"classifier": "pmsvm-adaptive", "epsilon": 4.0, "delta": 1e-5}
+    spec = changed(spec, "evaluation.private_classifiers", [trained])
     source = digits().assign(note=TEXT)
     source["r2c3"] = source["r2c3"].astype(float)
     source.loc[[5, 6, 7], "r2c3"] = NUMBER
@@ -144,9 +146,14 @@ def test_planted_values_are_found_nowhere(prefect_server: PrefectServer, root: P
     assert codes == expected, printed
     searched = [path for path, _ in _files(root, prefect_server)]
     assert any(path.name == "prefect.db" for path in searched)
-    assert {"audit.json", "manifest.json", "part-00000.parquet", "ledger.sqlite", "noise_added.parquet"} <= {
-        path.name for path in searched
-    }
+    assert {
+        "audit.json",
+        "manifest.json",
+        "pmsvm-adaptive.json",
+        "part-00000.parquet",
+        "ledger.sqlite",
+        "noise_added.parquet",
+    } <= {path.name for path in searched}
     patterns = [TEXT.encode(), TEXT.encode("utf-16-le"), str(NUMBER).encode()]
     patterns += [struct.pack(order + "d", NUMBER) for order in "<>"]
     assert _holding(root, prefect_server, patterns) == []

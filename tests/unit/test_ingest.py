@@ -1,5 +1,6 @@
 """Reading whole files: columns, file faults, sizes."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -26,11 +27,12 @@ COLUMNS: dict[str, Any] = {
     "town": {"type": "categorical", "categories": ["Linz", "Wien"], "other": "elsewhere"},
     "kind": {"type": "categorical", "categories": ["x", "y"]},
 }
+DECLARED = {"label": "kind", "columns": COLUMNS}
 HEADER = "age,note,person,town,kind\n"
 
 
 def schema(columns: dict[str, Any] | None = None) -> TableSchema:
-    return TableSchema.model_validate({"label": "kind", "columns": columns or COLUMNS})
+    return TableSchema.model_validate(DECLARED if columns is None else {"label": "kind", "columns": columns})
 
 
 def read(folder: Path, content: str | bytes | pa.Table, table: TableSchema | None = None) -> SourceTable:
@@ -185,12 +187,13 @@ _READ = """
 import sys
 from pathlib import Path
 from schemas.errors import ValidationFailed
+from schemas.table import TableSchema
 from tasks.ingest import ingest
-from tests.unit.test_ingest import schema
 from tests.memory import peak_mib
+schema = TableSchema.model_validate_json(sys.argv[2])
 before = peak_mib()
 try:
-    ingest(Path(sys.argv[1]), schema())
+    ingest(Path(sys.argv[1]), schema)
 except ValidationFailed as refusal:
     print(refusal)
 print(peak_mib() - before)
@@ -205,7 +208,11 @@ def test_a_huge_cell_takes_little_memory(tmp_path: Path) -> None:
             file.write("x" * MIB)
         file.write(",x\n")
     run = subprocess.run(
-        [sys.executable, "-c", _READ, str(path)], cwd=PROJECT, check=True, capture_output=True, text=True
+        [sys.executable, "-c", _READ, str(path), json.dumps(DECLARED)],
+        cwd=PROJECT,
+        check=True,
+        capture_output=True,
+        text=True,
     )
     *refusal, mib = run.stdout.splitlines()
     assert "16 MiB" in " ".join(refusal)
@@ -216,7 +223,7 @@ def test_a_program_that_refuses_a_file_ends_by_itself(tmp_path: Path) -> None:
     """Arrow's threads still read when the program ends; where they enter Python, a run in six is aborted or hangs."""
     path = tmp_path / "source.csv"
     path.write_text(HEADER + f"1,,,{'x' * 100 * MIB},x\n", encoding="utf-8")
-    command = [sys.executable, "-c", _READ, str(path)]
+    command = [sys.executable, "-c", _READ, str(path), json.dumps(DECLARED)]
     for _ in range(4):
         runs = [subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.DEVNULL) for _ in range(4)]
         assert [run.wait(60) for run in runs] == [0] * 4

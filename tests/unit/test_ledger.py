@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -224,10 +225,18 @@ def test_a_database_that_cannot_be_reached_is_named_without_its_password() -> No
     assert "127.0.0.1:9" in str(failed.value) and "secret-word" not in str(failed.value)
 
 
-def _race(place: Path | str, numbers: list[int], start: float) -> int:
+_all_there: Any = None
+
+
+def _at_the_start(all_there: Any) -> None:
+    global _all_there
+    _all_there = all_there
+
+
+def _race(place: Path | str, numbers: list[int]) -> int:
     ledger = Ledger(place)
     granted = 0
-    time.sleep(max(0.0, start - time.time()))
+    _all_there.wait(60)
     for number in numbers:
         try:
             _reserve(ledger, "a", f"r{number}", 0.1)
@@ -238,9 +247,8 @@ def _race(place: Path | str, numbers: list[int], start: float) -> int:
 
 
 def test_fifty_processes_that_race_for_ten_releases_get_ten(ledger: Ledger, place: Path | str) -> None:
-    start = time.time() + 6.0
-    with PROCESSES.Pool(50) as pool:
-        granted = pool.starmap(_race, [(place, [number], start) for number in range(50)], chunksize=1)
+    with PROCESSES.Pool(50, _at_the_start, (PROCESSES.Barrier(50),)) as pool:
+        granted = pool.starmap(_race, [(place, [number]) for number in range(50)], chunksize=1)
     assert sum(granted) == 10
     assert ledger.verify() == 11
 
