@@ -263,6 +263,9 @@ def main() -> None:
     if unknown:
         parser.error(f"no such table: {', '.join(unknown)}")
     there = [t for t in arguments.tables or TABLES if (FOLDER / f"{t}.parquet").exists()]
+    if not there:
+        print(f"the tables are not here: put them into {FOLDER} or name their folder in FABRICA_BENCHDATA")
+        return
     start = time.perf_counter()
     # two processes, but each library on one thread
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
