@@ -13,9 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from schemas.events import Event, GaussianEvent
 from schemas.learning import Adjacency, FitGuarantee
-from tasks.accounting.composition import composed_delta
 from tasks.classifiers.budget import PrivacyBudget
-from tasks.classifiers.fit import Fit, dp_event_of
+from tasks.classifiers.fit import Fit, refuse_unproven
 from tasks.classifiers.row_map import NormRule, RowMap, bounds_of
 from tasks.classifiers.standardization import private_standardization
 from tasks.noise.bits import BitSource, OperatingSystemBits, SeededBits
@@ -74,8 +73,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     feature_bounds : pair of float or of array-like of shape (n_features,), default=None
         Public bounds: features are clipped to them and mapped to [-1, 1].
     preprocessing_share : float, default=0.0
-        In [0, 1): the part of the budget that buys noisy means and scales of the features, by which they are
-        standardised before `data_norm`.  Needs `feature_bounds` and delta above 0.
+        0, or in [0.001, 0.999]: the part of the budget that buys noisy means and scales of the features, by which they
+        are standardised before `data_norm`.  Needs `feature_bounds` and delta above 0.
     n_jobs : None
         Anything else is refused: a fit is a sequence of steps of which each needs the one before.
     random_state : int, RandomState or None, default=None
@@ -97,8 +96,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     -----
     The guarantee is about `fit` alone and covers everything that the fitted estimator holds.  What it assumes: the
     bounds, norms, classes and parameters were chosen without looking at the rows, and under "add_remove" their number
-    counts as public where it sets a scale.  Errors about the rows (NaN, unknown labels, a single class) tell something
-    about them and are for whoever holds them.
+    counts as public where it sets a scale.  Errors about the rows (NaN, unknown labels, a single class, a solver that
+    did not get near enough to a minimum) and the time that a fit takes tell something about them and are for whoever
+    holds them.
     """
 
     _delta_needed: ClassVar[str] = ""
@@ -158,7 +158,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         checked = validate_data(self, X, y, dtype=np.float64)
         features: FloatArray = checked[0]
         check_classification_targets(checked[1])
-        self.classes_, labels = self._coded(np.asarray(checked[1]))
+        classes, labels = self._coded(np.asarray(checked[1]))
         bits = bits_of(self.random_state)
         bounds = bounds_of(self.feature_bounds, features.shape[1]) or (None, None)
         row_map = RowMap(
@@ -177,9 +177,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             row_map = RowMap(row_map.lower, row_map.upper, centre, scale, row_map.norm, row_map.rule, row_map.intercept)
             if not budget.is_infinite:
                 events.append(GaussianEvent(noise_multiplier=1.0 / mu))
-        fit = self._fit_rows(row_map.rows(features), labels, len(self.classes_), own, bits)
-        self._refuse_unproven([*events, *fit.events], budget)
-        self.row_map_ = row_map
+        fit = self._fit_rows(row_map.rows(features), labels, len(classes), own, bits)
+        refuse_unproven(type(self).__name__, [*events, *fit.events], budget)
+        self.classes_, self.row_map_ = classes, row_map
         self._set_weights(fit.weights)
         for name, value in fit.attributes.items():
             setattr(self, name, value)
@@ -207,20 +207,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             return budget, budget
         if not self._gaussian:
             return budget.share(share), budget.share(1.0 - share)
-        from tasks.accounting.gaussian_profile import gaussian_epsilon
-
-        rest = math.sqrt(1.0 - share) * budget.mu * (1.0 - 2.0**-30)  # more than the two conversions can lose
-        return budget, PrivacyBudget(max(gaussian_epsilon(rest, budget.delta), 2.0**-40), budget.delta)
-
-    def _refuse_unproven(self, events: list[Event], budget: PrivacyBudget) -> None:
-        """Never claim what does not follow from the events, whatever an algorithm did with its budget."""
-        if budget.is_infinite:
-            return
-        if not events or composed_delta(events, budget.epsilon * (1.0 + 1e-9)) > budget.delta * (1.0 + 1e-6):
-            raise RuntimeError(
-                f"{type(self).__name__} spent more than epsilon={budget.epsilon:g}, delta={budget.delta:g}; this is a "
-                "fault of the algorithm, and the fit is thrown away"
-            )
+        return budget, PrivacyBudget.of_mu(math.sqrt(1.0 - share) * budget.mu, budget.delta)
 
     def _set_weights(self, weights: FloatArray) -> None:
         if self.fit_intercept:
@@ -270,6 +257,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     @property
     def dp_event_(self) -> DpEvent:
         """What was run, to be priced by dp_accounting under the relation of `adjacency`."""
+        from tasks.classifiers.dp_events import dp_event_of
+
         check_is_fitted(self)
         return dp_event_of(() if self.guarantee_ is None else self.guarantee_.events, self._sampled, self.adjacency)
 
@@ -303,11 +292,11 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         if self.data_norm is None:
             if self._needs_norm:
                 raise ValueError(f"{name} needs a data_norm: {self._needs_norm}")
-        elif isinstance(self.data_norm, bool) or not 0.0 < self.data_norm < math.inf:
-            raise ValueError(f"data_norm must be above 0 and finite, got data_norm={self.data_norm!r}")
+        elif isinstance(self.data_norm, bool) or not 1e-100 <= self.data_norm <= 1e100:
+            raise ValueError(f"data_norm must be in [1e-100, 1e100], got data_norm={self.data_norm!r}")
         share = self.preprocessing_share
-        if isinstance(share, bool) or not 0.0 <= share < 1.0:
-            raise ValueError(f"preprocessing_share must be in [0, 1), got preprocessing_share={share!r}")
+        if isinstance(share, bool) or not (share == 0.0 or 1e-3 <= share <= 0.999):
+            raise ValueError(f"preprocessing_share must be 0, or in [0.001, 0.999], got preprocessing_share={share!r}")
         if share and self.feature_bounds is None:
             raise ValueError("preprocessing_share needs feature_bounds: the noise on a mean follows from public bounds")
         if share and budget.is_pure and not budget.is_infinite:
@@ -342,5 +331,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         if self.feature_bounds is not None:
             assumed.append("the bounds of the features are public")
         if self.adjacency == "add_remove":
-            assumed.append("the number of records, which sets scales, is public or approximately known")
+            assumed.append(
+                "the number of records is public, exactly: noise scales and learning rates follow from it, and what is "
+                "claimed is about what is released beside it"
+            )
         return assumed

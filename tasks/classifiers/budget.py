@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from schemas.events import ApproximateEvent, GaussianEvent
-from tasks.accounting.gaussian_profile import gaussian_mu
+from tasks.accounting.gaussian_profile import gaussian_epsilon, gaussian_mu
 
 __all__ = ["PrivacyBudget"]
 
@@ -34,7 +36,7 @@ class PrivacyBudget:
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+            if isinstance(value, bool) or not isinstance(value, int | float | np.number) or math.isnan(value):
                 raise ValueError(f"{name} must be a number, got {name}={value!r}")
             object.__setattr__(self, name, float(value))
         if not self.epsilon > 0.0:
@@ -67,6 +69,17 @@ class PrivacyBudget:
         if self.is_infinite:
             return math.inf
         return gaussian_mu(self.epsilon, self.delta)
+
+    @classmethod
+    def of_mu(cls, mu: float, delta: float) -> PrivacyBudget:
+        """A budget whose own mu is at most `mu`, and as near to it as a relative 2^-30.
+
+        Its delta is `delta`, or, where that alone would pay for `mu`, so small that epsilon counts.
+        """
+        mu *= 1.0 - 2.0**-30  # more than the conversions there and back can lose
+        while not gaussian_epsilon(mu, delta) > 0.0:
+            delta *= 0.5
+        return cls(gaussian_epsilon(mu, delta), delta)
 
     def share(self, part: float) -> PrivacyBudget:
         """A part of both epsilon and delta, for basic composition; `part` in (0, 1]."""

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.events import Event
-from schemas.learning import Adjacency
+from tasks.accounting.composition import composed_delta
+from tasks.classifiers.budget import PrivacyBudget
 
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
-
-__all__ = ["Fit", "PoissonSampledGaussian", "dp_event_of"]
+__all__ = ["Fit", "PoissonSampledGaussian", "refuse_unproven"]
 
 FloatArray = NDArray[np.float64]
 
@@ -67,37 +65,18 @@ class Fit:
     attributes: dict[str, Any] = field(default_factory=dict)
 
 
-def dp_event_of(events: Sequence[Event], sampled: PoissonSampledGaussian | None, adjacency: Adjacency) -> DpEvent:
-    """Everything that was run as dp_accounting describes it; importing that takes two seconds.
+def refuse_unproven(name: str, events: Sequence[Event], budget: PrivacyBudget) -> None:
+    """Never claim what does not follow from the events, whatever an algorithm did with its budget.
 
     Raises
     ------
-    ValueError
-        For an event that no classifier runs.
-
-    Notes
-    -----
-    Our events count noise in sensitivities; dp_accounting counts it in norms of one record's part, of which replacing a
-    record moves two. An accountant must be made for the relation of the fit.
+    RuntimeError
+        Together they are not (epsilon, delta)-private.
     """
-    import dp_accounting as dp
-
-    parts = 2 if adjacency == "replace_one" else 1
-    if sampled is not None:
-        one = dp.PoissonSampledDpEvent(sampled.sampling_probability, dp.GaussianDpEvent(sampled.noise_multiplier))
-        main: list[dp.DpEvent] = [dp.SelfComposedDpEvent(one, sampled.steps)]
-        events = [event for event in events if event.kind != "approximate"]
-    else:
-        main = []
-    for event in events:
-        match event.kind:
-            case "gaussian":
-                single: dp.DpEvent = dp.GaussianDpEvent(parts * event.noise_multiplier)
-            case "approximate":
-                single = dp.EpsilonDeltaDpEvent(event.epsilon, event.delta)
-            case _:
-                raise ValueError(f"no classifier runs an event of kind {event.kind!r}")
-        main.append(single if event.count == 1 else dp.SelfComposedDpEvent(single, event.count))
-    if not main:
-        return dp.NonPrivateDpEvent()
-    return main[0] if len(main) == 1 else dp.ComposedDpEvent(main)
+    if budget.is_infinite:
+        return
+    if not events or composed_delta(events, budget.epsilon * (1.0 + 1e-9)) > budget.delta * (1.0 + 1e-6):
+        raise RuntimeError(
+            f"{name} spent more than epsilon={budget.epsilon:g}, delta={budget.delta:g}; this is a fault of the "
+            "algorithm, and the fit is thrown away"
+        )

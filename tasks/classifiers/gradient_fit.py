@@ -69,7 +69,7 @@ class GradientSettings:
         check_count("n_steps", self.n_steps)
         if self.learning_rate is not None:
             check_number("learning_rate", self.learning_rate, "(0, inf)")
-        check_number("clip_norm", self.clip_norm, "(0, inf)")
+        check_number("clip_norm", self.clip_norm, "[1e-100, 1e100]")
         check_number("sampling_probability", self.sampling_probability, "(0, 1]")
         check_number("averaging", self.averaging, "[0, 1]")
         check_number("ridge", self.ridge, "[0, inf)")

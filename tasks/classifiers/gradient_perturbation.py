@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.classifiers.exact_rows import directions_and_lengths, euclidean_norms, on_weight_grid
 from tasks.classifiers.lattice import VectorLattice, lattice_for
 from tasks.classifiers.multiclass_losses import MulticlassLoss
 from tasks.classifiers.noisy_sgd import poisson_sample
@@ -24,7 +25,6 @@ __all__ = [
     "clipped_gradient_sum",
     "gradient_sensitivity",
     "noisy_gradient_descent",
-    "row_norm_bounds",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -33,7 +33,6 @@ IntArray = NDArray[np.int64]
 BLOCK = 2048  # rows whose gradients one matrix product sums
 _NOISE_AT_ONCE = 2**21  # values drawn in one call
 _LARGEST_SCORE = 1e100  # beyond, a slope no longer changes
-_LEAST_NORM = 1e-150  # added to a norm, whose squares may have underflowed
 FIRST_DECAY, SECOND_DECAY, ADAM_FLOOR = 0.9, 0.999, 1e-8
 
 
@@ -100,8 +99,8 @@ class GradientDescent:
 
 
 def clipped_gradient_sum(
-    rows: FloatArray,
-    row_norms: FloatArray,
+    directions: FloatArray,
+    lengths: FloatArray,
     labels: IntArray,
     weights: FloatArray,
     loss: MulticlassLoss,
@@ -111,12 +110,12 @@ def clipped_gradient_sum(
 
     Parameters
     ----------
-    rows : ndarray of float64, shape (n, d)
-    row_norms : ndarray of float64, shape (n,)
-        The rows' Euclidean norms.
+    directions : ndarray of float64, shape (n, d)
+        With `lengths`, of shape (n,), the rows: from `directions_and_lengths`.
     labels : ndarray of int64, shape (n,)
         0, ..., c - 1.
     weights : ndarray of float64, shape (c, d)
+        On the grid of `on_weight_grid`.
     loss : MulticlassLoss
     clip_norm : float
         R.
@@ -130,25 +129,22 @@ def clipped_gradient_sum(
     A record's gradient is the outer product of its slope g and row x, so clipping multiplies g by min(1, R / (|g|
     |x|)). No gradient of a single record is formed. Cost: two matrix products, 4 n c d operations, and n c numbers of
     memory.
+
+    Scores are exact products of directions and weights, times a length: a record's slopes do not depend on the other
+    records, nor on how many there are (`exact_rows`).
     """
     total = np.zeros_like(weights)
-    for first in range(0, len(rows), BLOCK):
+    for first in range(0, len(directions), BLOCK):
         part = slice(first, first + BLOCK)
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = np.nan_to_num(np.clip(rows[part] @ weights.T, -_LARGEST_SCORE, _LARGEST_SCORE), copy=False)
+            scores = (directions[part] @ weights.T) * lengths[part, None]
+            scores = np.nan_to_num(np.clip(scores, -_LARGEST_SCORE, _LARGEST_SCORE), copy=False)
         slopes = loss.slopes(scores, labels[part])
-        with np.errstate(over="ignore", invalid="ignore"):  # an infinite row with slope 0 has no part
-            lengths = np.sqrt(np.einsum("ic,ic->i", slopes, slopes)) * row_norms[part]
-        slopes *= np.divide(clip_norm, lengths, out=np.ones_like(lengths), where=lengths > clip_norm)[:, None]
-        total += slopes.T @ rows[part]
+        norms = euclidean_norms(slopes)
+        longest = np.divide(clip_norm, norms, out=np.zeros_like(norms), where=norms > 0.0)
+        slopes *= np.minimum(lengths[part], longest)[:, None]
+        total += slopes.T @ directions[part]
     return total
-
-
-def row_norm_bounds(rows: FloatArray) -> FloatArray:
-    """The rows' norms, shape (n,), rounded up; infinite for rows so long that their squares overflow."""
-    with np.errstate(over="ignore"):
-        squares = np.einsum("ij,ij->i", rows, rows)
-    return np.asarray(np.sqrt(squares) * (1.0 + 2.0**-50 * (rows.shape[1] + 2)) + _LEAST_NORM)
 
 
 def gradient_sensitivity(n_records: int, clip_norm: float, parts: int) -> float:
@@ -172,10 +168,11 @@ def gradient_sensitivity(n_records: int, clip_norm: float, parts: int) -> float:
     In exact sums of the records' parts it is `parts` R, as no part is longer than R. Summing n numbers in blocks of b
     and then the blocks, in any order within, errs by at most u (b + n / b + 3) / (1 - ...) times the sum of magnitudes
     (Higham 2002, section 4.2), u = 2^-53, and the parts' magnitudes sum to n R at most in the l2 norm; twice that,
-    for two tables. It is 1e-8 R for n = 10^4. The rounding of one record's own part (R to a few units in
-    the last place) is covered by `lattice.SLACK`.
+    for two tables. Another 256 u for each record covers elementary functions that round otherwise at another place
+    of an array. It is 1e-8 R for n = 10^4. The rounding of one record's own part (R to a few units in the last place)
+    is covered by `lattice.SLACK`.
     """
-    operations = min(n_records, BLOCK) + math.ceil(n_records / BLOCK) + 3
+    operations = min(n_records, BLOCK) + math.ceil(n_records / BLOCK) + 259
     return clip_norm * (parts + 2.0 * 1.01 * 2.0**-53 * n_records * operations)
 
 
@@ -230,18 +227,18 @@ def noisy_gradient_descent(
     Abadi et al. (2016), algorithm 1; Park, Choi, Lee (NeurIPS 2025), PMSVM with gradient perturbation; Kingma, Ba
     (2015).
     """
-    norms = row_norm_bounds(rows)
+    directions, lengths = directions_and_lengths(rows)
     weights = np.zeros((n_classes, rows.shape[1]))
     expected = sampling_probability * len(rows)
     lattice, noises = _noise(weights.size, len(rows), descent, noise_multiplier, parts, bits)
     first, second = np.zeros_like(weights), np.zeros_like(weights)
     averaged, n_averaged = np.zeros_like(weights), max(1, round(descent.averaging * descent.n_steps))
     for step in range(1, descent.n_steps + 1):
-        part = (rows, norms, labels)
+        part = (directions, lengths, labels)
         if sampling_probability < 1.0:
             sample = poisson_sample(len(rows), sampling_probability, bits)
-            part = (rows[sample], norms[sample], labels[sample])
-        total = clipped_gradient_sum(*part, weights, loss, descent.clip_norm)
+            part = (directions[sample], lengths[sample], labels[sample])
+        total = clipped_gradient_sum(*part, on_weight_grid(weights), loss, descent.clip_norm)
         if lattice is not None:
             total = (lattice.snap(total) + next(noises)).astype(np.float64).reshape(total.shape) * lattice.spacing
         with np.errstate(over="ignore", invalid="ignore"):  # too long steps: the caller looks at the weights

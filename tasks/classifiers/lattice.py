@@ -63,7 +63,8 @@ class VectorLattice:
         flat = np.asarray(vector, dtype=np.float64).ravel()
         if flat.shape != (self.dimension,):
             raise ValueError(f"vector must have {self.dimension} coordinates, got {flat.size}")
-        return np.rint(np.clip(flat / self.spacing, -_LARGEST_STEP, _LARGEST_STEP)).astype(np.int64)
+        steps = np.nan_to_num(flat / self.spacing, nan=0.0, posinf=_LARGEST_STEP, neginf=-_LARGEST_STEP)
+        return np.rint(np.clip(steps, -_LARGEST_STEP, _LARGEST_STEP)).astype(np.int64)
 
     def gaussian_law(self, noise_multiplier: float) -> LatticeGaussian:
         """The noise of each coordinate, whose standard deviation is `noise_multiplier` sensitivities."""

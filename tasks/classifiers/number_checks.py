@@ -9,7 +9,10 @@ import numpy as np
 
 __all__ = ["check_count", "check_number"]
 
-Interval = Literal["(0, inf)", "[0, inf)", "[1, inf)", "(0, 1)", "(0, 1]", "[0, 1]"]
+Interval = Literal[
+    "(0, inf)", "[0, inf)", "[1, inf)", "(0, 1)", "(0, 1]", "[0, 1]", "[0, 1)", "[1e-6, 1e6]", "[0, 1e6]",
+    "[1e-100, 1e100]",
+]  # fmt: skip
 
 
 def check_number(name: str, value: object, interval: Interval) -> float:

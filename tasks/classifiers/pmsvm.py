@@ -55,9 +55,9 @@ class PMSVMClassifier(PrivateClassifier):
     ridge : float, default=0.0
         mu of the regulariser mu |W|^2, for the gradient methods. At least 0.
     smoothing : float, default=0.5
-        Of both hinges; above 0.
+        Of both hinges; in [1e-6, 1e6].
     clip_norm : float, default=1.0
-        R: to which each record's gradient is shortened; above 0.
+        R: to which each record's gradient is shortened; in [1e-100, 1e100].
     sampling_probability : float, default=1.0
         q: below 1, each step sees a Poisson sample of the records, for the gradient methods. In (0, 1].
     averaging : float, default=0.5
@@ -173,7 +173,7 @@ class PMSVMClassifier(PrivateClassifier):
             )
         if self.C is not None:
             check_number("C", self.C, "(0, inf)")
-        check_number("smoothing", self.smoothing, "(0, inf)")
+        check_number("smoothing", self.smoothing, "[1e-6, 1e6]")
         check_number("intercept_scaling", self.intercept_scaling, "(0, 1)")
         self._settings()
         self._loss()

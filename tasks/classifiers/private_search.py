@@ -16,10 +16,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from schemas.events import ApproximateEvent, Event
 from schemas.learning import Adjacency, FitGuarantee
-from tasks.accounting.gaussian_profile import gaussian_epsilon, gaussian_mu
 from tasks.classifiers.base import PrivateClassifier, bits_of
 from tasks.classifiers.budget import PrivacyBudget
+from tasks.classifiers.fit import refuse_unproven
 from tasks.classifiers.lattice import lattice_for
+from tasks.classifiers.number_checks import check_number
 from tasks.classifiers.selection_law import LEAST_EPSILON, exponential_choice
 from tasks.noise.bits import BitSource, draw_below
 
@@ -28,8 +29,8 @@ __all__ = ["PrivateGridSearch", "ReleasedSearch", "grid_search_on_released", "ra
 FloatArray = NDArray[np.float64]
 Method = Literal["exponential", "random-stopping"]
 
+_LARGEST_STOPPED = 300.0  # beyond, its delta does not fit a double, and nothing is protected anyway
 _RESERVED = {"epsilon", "delta", "adjacency", "random_state", "classes"}
-_LEAST_FIT_EPSILON = 2.0**-40
 
 
 class PrivateGridSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -157,10 +158,16 @@ class PrivateGridSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             clone(self.estimator).set_params(**setting, classes=classes, random_state=bits) for setting in settings
         ]
         fitted, counted = self._parts(len(features), bits)
+        if not fitted.any() or not counted.any():
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction!r} left {np.count_nonzero(fitted)} rows to fit and "
+                f"{np.count_nonzero(counted)} to count on; it needs more rows"
+            )
         rows = _Rows(features[fitted], labels[fitted], features[counted], labels[counted])
         search = self._exponential if self.method == "exponential" else self._random_stopping
         chosen, best, events, proof = search(prepared, rows, budget, bits)
         best.set_params(epsilon=self.epsilon, delta=self.delta, classes=self.estimator.classes, random_state=None)
+        refuse_unproven("PrivateGridSearch", events, budget)
         self.best_estimator_ = best
         self.best_params_ = settings[chosen]
         self.classes_ = best.classes_
@@ -206,7 +213,11 @@ class PrivateGridSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         for one in prepared:
             one.set_params(epsilon=each.epsilon, delta=each.delta).fit(rows.fitted, rows.fitted_labels)
         events = [event for one in prepared if one.guarantee_ is not None for event in one.guarantee_.events]
-        if gaussian and not budget.is_infinite and not _total_mu(events) <= math.sqrt(k) * each.mu * (1.0 + 1e-9):
+        if (
+            gaussian
+            and not budget.is_infinite
+            and not (_total_mu(events) <= PrivacyBudget(fit_epsilon, budget.delta).mu * (1.0 + 1e-9))
+        ):
             raise ArithmeticError("the fits are not the Gaussian mechanisms that they were taken for; nothing is kept")
         wrong = [rows.wrong(one) for one in prepared]
         chosen = exponential_choice(wrong, _range_bound(self.estimator.adjacency), choice_epsilon, bits)
@@ -264,10 +275,12 @@ class PrivateGridSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"method must be 'exponential' or 'random-stopping', got method={self.method!r}")
         budget = PrivacyBudget(self.epsilon, self.delta)
         share, fraction, runs = self.selection_share, self.validation_fraction, self.expected_runs
-        if isinstance(share, bool) or not 0.0 < share < 1.0:
-            raise ValueError(f"selection_share must be in (0, 1), got selection_share={share!r}")
-        if isinstance(fraction, bool) or not 0.0 <= fraction < 1.0:
-            raise ValueError(f"validation_fraction must be in [0, 1), got validation_fraction={fraction!r}")
+        check_number("selection_share", share, "(0, 1)")
+        check_number("validation_fraction", fraction, "[0, 1)")
+        if self.method == "random-stopping" and not (budget.is_infinite or budget.epsilon <= _LARGEST_STOPPED):
+            raise ValueError(
+                f"random stopping takes an epsilon of at most {_LARGEST_STOPPED:g}, got epsilon={self.epsilon!r}"
+            )
         if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int | np.integer) or runs < 1):
             raise ValueError(f"expected_runs must be a whole number of at least 1, got expected_runs={runs!r}")
         settings = _settings(self.param_grid)
@@ -278,6 +291,8 @@ class PrivateGridSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _assumptions(self) -> list[str]:
         assumed = ["the settings that were tried are public"]
+        if self.estimator.classes is None:
+            assumed.append("which classes there are is public")
         if self.method == "random-stopping":
             assumed.append("the number of runs, or the time they took, is not told")
         return assumed
@@ -409,7 +424,7 @@ def _range_bound(adjacency: Adjacency) -> float:
 
 def _is_gaussian(estimator: PrivateClassifier) -> bool:
     """Whether all that a fit runs are Gaussian mechanisms; where delta is above 0."""
-    return bool(estimator._gaussian) and getattr(estimator, "sampling_probability", 1.0) == 1.0
+    return bool(estimator._gaussian)
 
 
 def _part(budget: PrivacyBudget, k: int, gaussian: bool) -> PrivacyBudget:
@@ -418,8 +433,7 @@ def _part(budget: PrivacyBudget, k: int, gaussian: bool) -> PrivacyBudget:
         return budget
     if not gaussian:
         return budget.share((1.0 - 2.0**-40) / k)
-    mu = gaussian_mu(budget.epsilon, budget.delta) / math.sqrt(k) * (1.0 - 2.0**-30)
-    return PrivacyBudget(max(gaussian_epsilon(mu, budget.delta), _LEAST_FIT_EPSILON), budget.delta)
+    return PrivacyBudget.of_mu(budget.mu / math.sqrt(k), budget.delta)
 
 
 def _total_mu(events: Sequence[Event]) -> float:

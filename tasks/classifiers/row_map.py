@@ -9,9 +9,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tasks.classifiers.exact_rows import euclidean_norms
+
 __all__ = ["NormRule", "RowMap", "bounds_of"]
 
 FloatArray = NDArray[np.float64]
+_LARGEST = 1e300  # of a coordinate, in norms
 NormRule = Literal["clip", "normalize"]
 
 
@@ -29,7 +32,9 @@ def bounds_of(feature_bounds: ArrayLike | None, n_features: int) -> tuple[FloatA
         pair = [np.broadcast_to(np.asarray(side, dtype=np.float64), (n_features,)) for side in feature_bounds]  # type: ignore[union-attr]
     except (TypeError, ValueError):
         pair = []
-    if len(pair) != 2 or not all(np.isfinite(side).all() for side in pair) or not (pair[0] < pair[1]).all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        usable = len(pair) == 2 and bool(np.isfinite(pair[1] - pair[0]).all() and (pair[0] < pair[1]).all())
+    if not usable:
         raise ValueError(
             f"feature_bounds must be a pair (lower, upper) of finite numbers, or of {n_features} numbers each, the "
             "lower below the upper; they must be public knowledge, never taken from the rows"
@@ -72,7 +77,7 @@ class RowMap:
         """Features in [-1, 1], or as they are where there are no bounds."""
         if self.lower is None or self.upper is None:
             return X
-        return (2.0 * (np.clip(X, self.lower, self.upper) - self.lower) / (self.upper - self.lower)) - 1.0
+        return 2.0 * ((np.clip(X, self.lower, self.upper) - self.lower) / (self.upper - self.lower)) - 1.0
 
     def rows(self, X: FloatArray) -> FloatArray:
         """The rows, shape (n, n_features + 1) with an intercept, else (n, n_features)."""
@@ -81,14 +86,20 @@ class RowMap:
             rows = (rows - self.centre) / self.scale
         constant = 1.0
         if self.norm is not None:
-            lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-            limit = self.norm * (1.0 - 2.0**-50)  # so that rounding does not lengthen a row
-            if self.rule == "clip":
-                factor = np.minimum(1.0, np.divide(limit, lengths, out=np.ones_like(lengths), where=lengths > 0.0))
-            else:
-                factor = np.divide(limit, lengths, out=np.zeros_like(lengths), where=lengths > 0.0)
             constant = math.sqrt(0.5) if self.intercept else 1.0
-            rows = rows * (factor * (constant / self.norm))
+            with np.errstate(over="ignore"):
+                rows = np.clip(rows / self.norm, -_LARGEST, _LARGEST)
+            rows = constant * self._bounded_by_one(rows)
         if not self.intercept:
             return rows
         return np.column_stack([rows, np.full(len(rows), constant)])
+
+    def _bounded_by_one(self, rows: FloatArray) -> FloatArray:
+        """Longer rows, or all, at a norm just below 1, so that rounding makes none longer than 1."""
+        lengths = euclidean_norms(rows)
+        far = lengths > (1.0 - 2.0**-50 if self.rule == "clip" else 0.0)
+        largest = np.max(np.abs(rows), axis=1)
+        bounded = rows.copy()
+        scaled = rows[far] / largest[far, None]  # first, since the length of very large or small rows is inexact
+        bounded[far] = scaled * ((1.0 - 2.0**-49) / euclidean_norms(scaled))[:, None]
+        return bounded

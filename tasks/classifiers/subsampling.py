@@ -31,6 +31,7 @@ __all__ = [
     "split_for_replacement",
 ]
 
+_UNSEEN_MULTIPLIER = 0.5
 LEAST_SAMPLED_DELTA = 1e-9
 """Smallest delta that is calibrated for: losses are convolved in doubles, whose rounding is far below this, not 0."""
 
@@ -60,7 +61,7 @@ def split_for_replacement(epsilon: float, delta: float) -> tuple[float, float]:
     The second in the first: P(M(D) in S) <= e^(2a) P(M(D') in S) + (1 + e^a) b. M must be one mechanism on tables of
     all three sizes: its scales depend on a number n that is public and fixed, not on how many rows E has.
     """
-    return epsilon / 2.0, delta / (1.0 + math.exp(epsilon / 2.0)) / SLACK
+    return epsilon / 2.0, delta * math.exp(-epsilon / 2.0) / (1.0 + math.exp(-epsilon / 2.0)) / SLACK
 
 
 def poisson_delta_upper_bound(
@@ -186,7 +187,8 @@ def poisson_noise_multiplier(
     -------
     float
         z: standard deviation over the largest norm L of *one* record's part in the sum, under both relations. Up to a
-        relative 1e-4 above the least that the rounded losses allow. For q = 1 and "replace_one" the difference of two
+        relative 1e-4 above the least that the rounded losses allow, or 1 / 2 where no noise would do. For q = 1 and
+        "replace_one" the difference of two
         records' parts is what matters, of norm 2 L, so z is twice that of "add_remove".
 
     Raises
@@ -212,6 +214,8 @@ def poisson_noise_multiplier(
             f"{', which is delta / (1 + exp(epsilon / 2)) for replacing one' if adjacency == 'replace_one' else ''}; "
             f"it is {delta:.3g}: take a larger delta, or sampling_probability=1.0"
         )
+    if -math.expm1(steps * math.log1p(-sampling_probability)) <= delta:
+        return _UNSEEN_MULTIPLIER  # delta alone pays for being in a sample at all, whatever is released then
     interval = _interval(epsilon, steps)
 
     def excess(log_multiplier: float) -> float:

@@ -4,14 +4,18 @@ With `--json` one JSON object is printed instead of tables; `--figures FOLDER` w
 
 - Huberising first (Bassily, Smith, Thakurta 2014, appendix A). Objective perturbation needs a smooth loss. A wide
   Huber zone biases the minimiser (n h / 8 on the first instance), a narrow one needs much regularisation (about
-  1 / (4 h epsilon) on the second), so its worse instance costs about sqrt(n / epsilon) at the best width, where
-  exponential sampling of the hinge itself costs O(1 / epsilon).
-- Lower bounds (section 5). On hard instances the excess risk of the best algorithms, over the bound, must neither
-  vanish nor grow with p and epsilon; a curve that falls below would mean that an implementation is not private.
+  1 / (4 h epsilon) on the second), so its worse instance costs about sqrt(n / epsilon) / (4 sqrt 2) at the best width,
+  where exponential sampling of the hinge itself costs O(1 / epsilon).
+- Lower bounds (section 5). On hard instances the excess risk of the best algorithms, over the bound's order, must
+  neither vanish nor grow with p and epsilon; of noisy gradient descent and output perturbation a curve that falls far
+  below the others would mean that an implementation is not private. "Pure" for the Lipschitz loss is the exact law of
+  exponential sampling on a ball, drawn here and not by the library, whose samplers need few dimensions or a strongly
+  convex loss. (epsilon, delta) curves are over sqrt(p log(1 / delta)) / epsilon and its square. Where p / (n epsilon)
+  is near 1, projection on the set keeps the excess risk below the bound's order.
 - The regularisation trick (appendix F). To generalise, a convex loss is regularised; too much of it biases, too little
   lets the noise in.
 
-Every number comes from runs with seeded bits; excess risks are sums over records, as in the paper.
+Every number comes from seeded runs; excess risks are sums over records, as in the paper.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ from tasks.classifiers.baselines import (
     PrivateLinearClassifier,
     PrivateSVMClassifier,
 )
-from tasks.classifiers.gradient_perturbation import clipped_gradient_sum, gradient_sensitivity, row_norm_bounds
+from tasks.classifiers.exact_rows import directions_and_lengths
+from tasks.classifiers.gradient_perturbation import clipped_gradient_sum, gradient_sensitivity
 from tasks.classifiers.lattice import VectorLattice
 from tasks.classifiers.multiclass_losses import AllPairsHinge, CrammerSingerHinge, CrossEntropy
 from tasks.classifiers.pmsvm import PMSVMClassifier
@@ -147,7 +148,7 @@ def test_game_on_gradients_is_lost_and_won_with_less_noise(steps: int) -> None:
     other = X.copy()
     other[0] *= -1.0
     loss, weights, clip_norm = AllPairsHinge(), np.zeros((3, 30)), 0.5
-    sums = [clipped_gradient_sum(rows, row_norm_bounds(rows), y, weights, loss, clip_norm) for rows in (X, other)]
+    sums = [clipped_gradient_sum(*directions_and_lengths(rows), y, weights, loss, clip_norm) for rows in (X, other)]
     moved = float(np.linalg.norm(sums[0] - sums[1]))
     assert 0.999 * 2.0 * clip_norm < moved <= gradient_sensitivity(40, clip_norm, 2)
     model = PMSVMClassifier(method="gradient", n_steps=steps, clip_norm=clip_norm).fit(X, y)
@@ -188,7 +189,7 @@ def test_no_record_has_more_than_its_part(
     weights = generator.standard_normal((c, 4)) * 10.0**weight_scale
     labels = generator.integers(0, c, 3)
     parts = [
-        clipped_gradient_sum(rows[[i]], row_norm_bounds(rows[[i]]), labels[[i]], weights, loss, clip_norm)
+        clipped_gradient_sum(*directions_and_lengths(rows[[i]]), labels[[i]], weights, loss, clip_norm)
         for i in range(3)
     ]
     for part in parts:
@@ -196,7 +197,7 @@ def test_no_record_has_more_than_its_part(
         largest = np.abs(part).max()
         length = largest * np.linalg.norm(part / largest) if largest > 0.0 else 0.0
         assert length <= clip_norm * (1.0 + 2.0**-45)
-    whole = clipped_gradient_sum(rows, row_norm_bounds(rows), labels, weights, loss, clip_norm)
+    whole = clipped_gradient_sum(*directions_and_lengths(rows), labels, weights, loss, clip_norm)
     assert np.allclose(whole, sum(parts), rtol=1e-6, atol=1e-9 * clip_norm)
 
 
@@ -211,5 +212,5 @@ def test_clipping_is_that_of_each_records_gradient(seed: int, clip_norm: float) 
     for row, label in zip(rows, labels, strict=True):
         gradient = np.outer(loss.slopes((weights @ row)[None], np.array([label]))[0], row)
         total += gradient * min(1.0, clip_norm / np.linalg.norm(gradient))
-    found = clipped_gradient_sum(rows, row_norm_bounds(rows), labels, weights, loss, clip_norm)
-    assert np.allclose(found, total, atol=1e-9)
+    found = clipped_gradient_sum(*directions_and_lengths(rows), labels, weights, loss, clip_norm)
+    assert np.allclose(found, total, atol=1e-6)  # directions are on a grid of 2^-24

@@ -170,8 +170,8 @@ def test_one_row_a_class_and_absent_public_classes_are_fitted() -> None:
         ({"delta": -1e-9}, r"delta must be in \[0, 1\)"),
         ({"delta": 0.0}, "needs delta above 0"),
         ({"adjacency": "swap"}, "adjacency must be"),
-        ({"data_norm": 0.0}, "data_norm must be above 0"),
-        ({"data_norm": math.inf}, "data_norm must be above 0"),
+        ({"data_norm": 0.0}, r"data_norm must be in \[1e-100, 1e100\]"),
+        ({"data_norm": math.inf}, r"data_norm must be in \[1e-100, 1e100\]"),
         ({"norm_rule": "none"}, "norm_rule must be"),
         ({"classes": [1]}, "at least two classes"),
         ({"classes": [0, 1]}, "133 labels that are not among classes"),
@@ -180,7 +180,8 @@ def test_one_row_a_class_and_absent_public_classes_are_fitted() -> None:
         ({"feature_bounds": ([0.0, 0.0], 1.0)}, "feature_bounds must be"),
         ({"feature_bounds": 3.0}, "feature_bounds must be"),
         ({"preprocessing_share": 0.1}, "needs feature_bounds"),
-        ({"preprocessing_share": 1.0, "feature_bounds": (0, 1)}, r"must be in \[0, 1\)"),
+        ({"preprocessing_share": 1.0, "feature_bounds": (0, 1)}, r"must be 0, or in \[0.001, 0.999\]"),
+        ({"preprocessing_share": 1e-300, "feature_bounds": (0, 1)}, r"must be 0, or in \[0.001, 0.999\]"),
         ({"n_jobs": 2}, "n_jobs"),
         ({"random_state": -1}, "random_state must be None"),
         ({"random_state": "seed"}, "random_state must be None"),
@@ -205,3 +206,83 @@ def test_bad_rows_are_refused() -> None:
         model.fit(X, y[:-1])
     with pytest.raises(ValueError, match="4 features"):
         model.fit(X, y).predict(X[:, :3])
+
+
+class _Overspending(NoisyClassSums):
+    def _fit_rows(
+        self, rows: FloatArray, labels: NDArray[np.int64], n_classes: int, budget: PrivacyBudget, bits: BitSource
+    ) -> Fit:
+        return Fit(
+            np.zeros((n_classes, rows.shape[1])), "too little noise", "none", (PrivacyBudget(2.0, 1e-5).as_gaussian(),)
+        )
+
+
+class _Silent(NoisyClassSums):
+    def _fit_rows(
+        self, rows: FloatArray, labels: NDArray[np.int64], n_classes: int, budget: PrivacyBudget, bits: BitSource
+    ) -> Fit:
+        return Fit(np.zeros((n_classes, rows.shape[1])), "says nothing of what it ran", "none")
+
+
+@pytest.mark.parametrize("kind", [_Overspending, _Silent])
+def test_a_fit_that_spent_more_than_it_was_given_is_thrown_away(kind: type[NoisyClassSums]) -> None:
+    X, y = _table()
+    model = kind(1.0)
+    with pytest.raises(RuntimeError, match="spent more than epsilon=1"):
+        model.fit(X, y)
+    assert not hasattr(model, "coef_")
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(1e-3, 0.1), (0.01, 0.5), (0.1, 0.01), (50.0, 1e-12), (np.float32(2.0), 1e-5)]
+)
+def test_shares_of_odd_budgets_stay_within_them(epsilon: float, delta: float) -> None:
+    X, y = _table()
+    model = NoisyClassSums(epsilon, delta, preprocessing_share=0.3, feature_bounds=(-3, 3), random_state=1).fit(X, y)
+    assert model.guarantee_ is not None
+    assert composed_delta(model.guarantee_.events, float(epsilon) * (1 + 1e-9)) <= delta * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(("mu", "delta"), [(0.3, 1e-5), (0.02, 0.1), (1e-4, 0.5), (9.0, 1e-12), (0.25, 0.1)])
+def test_a_budget_of_a_mu_has_no_larger_one_and_hardly_a_smaller_one(mu: float, delta: float) -> None:
+    own = PrivacyBudget.of_mu(mu, delta)
+    assert mu * (1 - 1e-7) <= own.mu <= mu and own.delta <= delta
+
+
+def test_a_fit_that_failed_leaves_the_one_before_whole() -> None:
+    X, y = _table()
+    model = _Overspending(math.inf).fit(X, y)
+    before = model.coef_
+    with pytest.raises(RuntimeError, match="spent more"):
+        model.set_params(epsilon=1.0).fit(X, np.where(y == 0, "u", "v"))
+    assert list(model.classes_) == [0, 1, 2] and model.coef_ is before and model.guarantee_ is None
+
+
+def test_a_range_that_no_double_holds_is_refused() -> None:
+    X, y = _table()
+    with pytest.raises(ValueError, match="feature_bounds"):
+        NoisyClassSums(feature_bounds=(-1e308, 1e308)).fit(X, y)
+    lower, upper = np.full(4, -6e307), np.full(4, 6e307)
+    assert np.array_equal(RowMap(lower=lower, upper=upper).bounded(np.where(X > 0, 9e307, -9e307)), np.sign(X))
+
+
+def test_events_of_pure_and_of_unknown_mechanisms_have_names_in_dp_accounting() -> None:
+    import dp_accounting as dp
+    from dp_accounting.pld import PLDAccountant
+
+    from schemas.events import ApproximateEvent
+    from tasks.classifiers.dp_events import ApproximateDpEvent, dp_event_of
+    from tasks.classifiers.fit import PoissonSampledGaussian
+
+    pure = dp_event_of([ApproximateEvent(epsilon=1.5, delta=0.0)], None, "replace_one")
+    accountant = PLDAccountant(dp.NeighboringRelation.REPLACE_ONE).compose(pure)
+    assert accountant.get_epsilon(0.0) == pytest.approx(1.5, abs=1e-3)
+    assert dp_event_of([ApproximateEvent(epsilon=1.0, delta=1e-5)], None, "add_remove") == ApproximateDpEvent(1.0, 1e-5)
+    sampled = PoissonSampledGaussian(0.1, 2.0, 30)
+    found = dp_event_of([ApproximateEvent(epsilon=1.0, delta=1e-5)], sampled, "add_remove")
+    assert found == dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(2.0)), 30)
+
+
+def test_a_vector_that_is_no_number_is_released_as_zero_and_not_as_the_least_integer() -> None:
+    own = lattice_for(3, 1.0, 1.0)
+    assert np.array_equal(own.snap([math.nan, math.inf, -math.inf]), [0, 2**52, -(2**52)])

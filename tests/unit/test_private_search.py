@@ -331,3 +331,47 @@ def test_a_search_on_released_rows_costs_nothing() -> None:
 )
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "k"), [(0.01, 0.1, 10), (0.1, 0.01, 20), (2.0, 1e-5, 4)])
+def test_the_events_of_a_search_compose_to_what_is_claimed(epsilon: float, delta: float, k: int) -> None:
+    """Where delta alone would pay for a share of mu, its epsilon is 0, and a budget made of that would be too large."""
+    X = np.random.default_rng(1).standard_normal((200, 3))
+    grid = {"learning_rate": list(np.linspace(0.1, 2.0, k))}
+    found = PrivateGridSearch(PMSVMClassifier(n_steps=2), grid, epsilon=epsilon, delta=delta, random_state=1).fit(
+        X, (X[:, 0] > 0).astype(int)
+    )
+    assert found.guarantee_ is not None
+    assert composed_delta(found.guarantee_.events, epsilon * (1 + 1e-9)) <= delta * (1 + 1e-6)
+    assert "which classes there are is public" in found.guarantee_.assumptions
+
+
+def test_random_stopping_puts_noise_on_each_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The counts that are compared are off by Laplace noise of scale 1 / count epsilon; without it they are told."""
+    drawn: list[float] = []
+    real = private_search.lattice_for
+
+    class Listening:
+        def __init__(self, *arguments: Any) -> None:
+            self.lattice = real(*arguments)
+
+        def add_norm_noise(self, vector: Any, epsilon: float, bits: BitSource) -> FloatArray:
+            noisy = self.lattice.add_norm_noise(vector, epsilon, bits)
+            drawn.append((float(noisy[0]) - float(vector[0])) * epsilon)
+            return noisy
+
+    monkeypatch.setattr(private_search, "lattice_for", Listening)
+    for seed in range(12):
+        _search(seed=seed, method="random-stopping", expected_runs=4)
+    assert len(drawn) >= 12 and len(set(drawn)) == len(drawn)
+    assert stats.kstest(drawn, stats.laplace(0.0, 1.0).cdf).pvalue > ALPHA
+    assert stats.kstest(np.array(drawn) * 1e-3, stats.laplace(0.0, 1.0).cdf).pvalue < ALPHA
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [({"epsilon": 1e4, "method": "random-stopping"}, "at most 300"), ({"selection_share": "x"}, "selection_share")],
+)
+def test_more_bad_input(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        _search(**parameters)

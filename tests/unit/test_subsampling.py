@@ -165,3 +165,16 @@ def test_other_bad_arguments_are_named() -> None:
         poisson_noise_multiplier(0.1, 10, 20.0, 1e-6, "replace_one")
     with pytest.raises(ValueError, match="n_records"):
         single_draw_epsilon_upper_bound(1, 1.0, 10, 1e-5)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 0.01])
+def test_a_delta_that_pays_for_being_sampled_at_all_ends_the_search(epsilon: float) -> None:
+    """With q T = 0.05 and delta = 0.1 no noise is needed; the search for less of it must end."""
+    multiplier = poisson_noise_multiplier(0.01, 5, epsilon, 0.1, "add_remove")
+    assert multiplier == 0.5
+    assert poisson_delta_upper_bound(0.01, multiplier, 5, epsilon) <= 0.1
+
+
+def test_a_huge_epsilon_is_a_refusal_and_no_overflow() -> None:
+    with pytest.raises(ValueError, match="larger delta"):
+        poisson_noise_multiplier(0.1, 5, 1e4, 1e-5, "replace_one")

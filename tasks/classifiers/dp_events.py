@@ -1,0 +1,75 @@
+"""What a fit ran, in dp_accounting's vocabulary; importing that takes two seconds, so it is done when asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import attr
+import dp_accounting as dp
+
+from schemas.events import Event
+from schemas.learning import Adjacency
+from tasks.classifiers.fit import PoissonSampledGaussian
+
+__all__ = ["ApproximateDpEvent", "dp_event_of"]
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class ApproximateDpEvent(dp.DpEvent):
+    """Anything of which no more is known than that it is (epsilon, delta)-differentially private.
+
+    dp_accounting 0.6 has no such event, so that its accountants answer that they do not know it;
+    `tasks.accounting.composed_epsilon` prices it in `guarantee_.events`.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+    """
+
+    epsilon: float
+    delta: float
+
+
+def dp_event_of(events: Sequence[Event], sampled: PoissonSampledGaussian | None, adjacency: Adjacency) -> dp.DpEvent:
+    """Everything that was run, for an accountant of the relation `adjacency`.
+
+    Parameters
+    ----------
+    events : sequence of Event
+        As `Fit` has them; none stands for a fit without noise.
+    sampled : PoissonSampledGaussian or None
+        What stands for the approximate event among them, more finely.
+    adjacency : {"replace_one", "add_remove"}
+
+    Raises
+    ------
+    ValueError
+        For an event that no classifier runs.
+
+    Notes
+    -----
+    Our events count noise in sensitivities; dp_accounting counts it in norms of one record's part, of which replacing a
+    record moves two. What is purely epsilon private is dominated, for replacing a record, by a randomised response
+    between two answers with ratio e^epsilon (Kairouz, Oh, Viswanath 2015), and is called so.
+    """
+    parts = 2 if adjacency == "replace_one" else 1
+    run: list[dp.DpEvent] = []
+    if sampled is not None:
+        one = dp.PoissonSampledDpEvent(sampled.sampling_probability, dp.GaussianDpEvent(sampled.noise_multiplier))
+        run.append(dp.SelfComposedDpEvent(one, sampled.steps))
+    for event in events:
+        if event.kind == "gaussian":
+            single: dp.DpEvent = dp.GaussianDpEvent(parts * event.noise_multiplier)
+        elif event.kind != "approximate":
+            raise ValueError(f"no classifier runs an event of kind {event.kind!r}")
+        elif sampled is not None:
+            continue
+        elif event.delta == 0.0 and adjacency == "replace_one":
+            single = dp.RandomizedResponseDpEvent(2.0 * math.exp(-event.epsilon) / (1.0 + math.exp(-event.epsilon)), 2)
+        else:
+            single = ApproximateDpEvent(event.epsilon, event.delta)
+        run.append(single if event.count == 1 else dp.SelfComposedDpEvent(single, event.count))
+    if not run:
+        return dp.NonPrivateDpEvent()
+    return run[0] if len(run) == 1 else dp.ComposedDpEvent(run)
