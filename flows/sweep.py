@@ -29,6 +29,7 @@ from tasks.sweep import (
     settings_sha256,
     stand_in_file,
     variants_of,
+    what_is_left_out,
     what_was_spent,
     write_sweep,
 )
@@ -158,6 +159,7 @@ def _swept(
             notes=[
                 _ON_THE_TABLE if stand_in is None else _ON_A_STAND_IN,
                 *([_NOT_COMPARED] if stand_in is not None and not source_path.is_file() else []),
+                *what_is_left_out(spec),
                 *(f"not covered by the guarantee: {what}" for what in spec.uncovered),
                 *rows.notes,
             ],

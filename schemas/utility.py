@@ -4,7 +4,7 @@ from pydantic import Field
 
 from schemas.base import Model
 from schemas.measures import Interval, NotComputed, TrainedOn
-from schemas.private_classifiers import PrivateClassifierName, TrainedPrivatelyOn
+from schemas.private_classifiers import ChosenOn, Hyperparameters, PrivateClassifierName, TrainedPrivatelyOn
 from schemas.spec import ClassifierName
 
 
@@ -35,6 +35,13 @@ class PrivateClassifierResult(Model):
     macro_f1: Interval
     auc: Interval | None
     """As in `ClassifierResult`."""
+    hyperparameters: Hyperparameters = Field(default_factory=dict)
+    """All of the classifier's own parameters."""
+    chosen_on: ChosenOn = "defaults"
+    """Where they come from; never from confidential or control rows."""
+    preprocessing_share: float = Field(default=0.0, ge=0, lt=1)
+    """The part of the training's budget that bought means and scales of the features. On fabricated rows they are taken
+    without noise."""
 
 
 class ClassifierComparison(Model):

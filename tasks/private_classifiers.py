@@ -11,7 +11,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from schemas.errors import RequestRefused
-from schemas.private_classifiers import PrivateClassifierName, PrivateTraining
+from schemas.learning import FitGuarantee
+from schemas.private_classifiers import Hyperparameters, PrivateClassifierName, PrivateTraining
 from schemas.spec import ReleaseSpec
 from tasks.columns.layout import layout_of
 from tasks.noise import BitSource, SeededBits
@@ -58,6 +59,10 @@ GRIDS: dict[PrivateClassifierName, list[dict[str, Any]]] = {
 
 FEATURE_BOUNDS = (0.0, 1.0)
 """Of encoded features; they follow from the declared domains."""
+_STATED_ELSEWHERE = frozenset(
+    {"epsilon", "delta", "adjacency", "classes", "feature_bounds", "data_norm", "norm_rule", "fit_intercept", "n_jobs",
+     "random_state"}
+)  # fmt: skip
 _FOLDS = 3
 _FOLD_SEED, _NOISE_SEED = 20260711, 20260712
 """Public: which fabricated rows are in which fold, and the noise of the choice, which hides nothing."""
@@ -105,6 +110,42 @@ def _class_of(name: PrivateClassifierName) -> tuple[Callable[..., "PrivateClassi
     return getattr(import_module(f"tasks.classifiers.{module}"), made), fixed
 
 
+def stated_parameters(estimator: "PrivateClassifier") -> Hyperparameters:
+    """An estimator's own parameters, as a released classifier states them."""
+    return {
+        name: value if value is None or isinstance(value, bool | int | float | str) else repr(value)
+        for name, value in sorted(estimator.get_params(deep=False).items())
+        if name not in _STATED_ELSEWHERE
+    }
+
+
+def settings_of(entry: PrivateTraining, stated: Hyperparameters, n_classes: int) -> dict[str, Any] | None:
+    """The settings that a released classifier was trained with, of those that its entry allows; None if it was others.
+
+    Parameters
+    ----------
+    entry : PrivateTraining
+    stated : dict
+        All hyper-parameters in the released file. They are compared whole, defaults included: `{}`, the first settings
+        of every grid, is among all the others.
+    n_classes : int
+
+    Returns
+    -------
+    dict or None
+    """
+    for settings in _allowed(entry):
+        estimator = estimator_of(entry, n_classes, SeededBits(0), noise=entry.confidential, settings=settings)
+        if stated_parameters(estimator) == stated:
+            return dict(settings)
+    return None
+
+
+def _allowed(entry: PrivateTraining) -> list[dict[str, Any]]:
+    """The settings that an entry lets be taken."""
+    return GRIDS.get(entry.classifier, [{}]) if entry.hyperparameters == "fabricated" else [{}]
+
+
 def choose_settings(entry: PrivateTraining, rows: "FloatArray", labels: "IntArray", n_classes: int) -> dict[str, Any]:
     """The grid's settings with the best cross-validated accuracy on fabricated rows; the first of equally good ones.
 
@@ -126,9 +167,9 @@ def choose_settings(entry: PrivateTraining, rows: "FloatArray", labels: "IntArra
     none). The noise of most algorithms weighs less the more rows there are, and a fold has two thirds of them, so the
     choice is made under a little more of it.
     """
-    grid = GRIDS.get(entry.classifier, [{}])
-    if entry.hyperparameters == "fixed" or len(grid) < 2 or len(rows) < 2 * _FOLDS:
-        return dict(grid[0]) if entry.hyperparameters == "fabricated" else {}
+    grid = _allowed(entry)
+    if len(grid) < 2 or len(rows) < 2 * _FOLDS:
+        return dict(grid[0])
     fold_of = np.random.default_rng(_FOLD_SEED).permutation(len(rows)) % _FOLDS
     right = []
     for settings in grid:
@@ -160,7 +201,7 @@ def refuse_untrainable(spec: ReleaseSpec, n_rows: int | None = None) -> None:
     """
     n_classes, width = len(spec.table.classes), layout_of(spec.table).width
     for entry in spec.evaluation.private_classifiers:
-        reason = _refusal(entry, n_classes, width, None if n_rows is None else min(n_rows, _MOST_TRIED))
+        reason = _refusal(entry, n_classes, width, n_rows)
         if reason is not None:
             raise RequestRefused(
                 f"evaluation.private_classifiers: {entry.classifier} cannot be trained here: {reason}. Nothing was "
@@ -169,17 +210,47 @@ def refuse_untrainable(spec: ReleaseSpec, n_rows: int | None = None) -> None:
 
 
 def _refusal(entry: PrivateTraining, n_classes: int, width: int, n_rows: int | None) -> str | None:
-    bits = SeededBits(_NOISE_SEED)
-    grid = GRIDS.get(entry.classifier, [{}]) if entry.hyperparameters == "fabricated" else [{}]
     try:
-        for settings in grid:
-            estimator = estimator_of(entry, n_classes, bits, noise=entry.confidential, settings=settings)
+        for settings in _allowed(entry):
             if n_rows is None:
-                estimator._checked(None)
-                continue
-            random = np.random.default_rng(_FOLD_SEED)
-            with threadpool_limits(1):
-                estimator.fit(random.random((n_rows, width)), np.arange(n_rows) % n_classes)
-    except ValueError as error:  # about public numbers only, so its text may be shown
-        return " ".join(str(error).split())
+                bits = SeededBits(_NOISE_SEED)
+                estimator_of(entry, n_classes, bits, noise=entry.confidential, settings=settings)._checked(None)
+            else:
+                _tried(entry, n_classes, width, n_rows, settings)
+    except ArithmeticError:
+        return "with this epsilon, delta and preprocessing_share its numbers leave the range of doubles"
+    except (ValueError, RuntimeError) as error:  # about public numbers only, so its text may be shown
+        return " ".join(str(error).split()) or type(error).__name__
     return None
+
+
+def _tried(entry: PrivateTraining, n_classes: int, width: int, n_rows: int, settings: Settings) -> "PrivateClassifier":
+    """The estimator, fitted to made-up rows: the same ones for the same numbers."""
+    n_tried, random = min(n_rows, _MOST_TRIED), np.random.default_rng(_FOLD_SEED)
+    estimator = estimator_of(entry, n_classes, SeededBits(_NOISE_SEED), noise=entry.confidential, settings=settings)
+    with threadpool_limits(1):
+        return estimator.fit(random.random((n_tried, width)), np.arange(n_tried) % n_classes)
+
+
+def guarantee_of_training(spec: ReleaseSpec, entry: PrivateTraining, n_rows: int, settings: Settings) -> FitGuarantee:
+    """What a training on confidential rows guarantees, with the words and events of its proof, found without them.
+
+    A guarantee depends on public numbers alone, so a training on made-up rows has the same one, but for the numbers
+    that its words may hold and its randomness, which was seeded.
+
+    Parameters
+    ----------
+    spec : ReleaseSpec
+    entry : PrivateTraining
+        One that is trained on confidential rows.
+    n_rows : int
+        Members; at most 1000 rows are made up.
+    settings : mapping
+
+    Returns
+    -------
+    FitGuarantee
+    """
+    made = _tried(entry, len(spec.table.classes), layout_of(spec.table).width, n_rows, settings).guarantee_
+    assert made is not None  # it is trained with noise
+    return made

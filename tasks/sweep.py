@@ -154,6 +154,17 @@ def variants_of(spec: ReleaseSpec, epsilons: Sequence[float]) -> list[Variant]:
     return variants
 
 
+def what_is_left_out(spec: ReleaseSpec) -> list[str]:
+    """What a sweep leaves out of a release by this spec, a sentence each, for readers of the curve."""
+    left = [entry.classifier for entry in spec.evaluation.private_classifiers]
+    if not left:
+        return []
+    return [
+        f"the spec's private classifiers ({', '.join(left)}) were left out: the curve and its epsilons are about the "
+        "data alone; what a release pays for classifiers trained on confidential rows is in `fabrica plan`"
+    ]
+
+
 def refuse_for_rows(variants: Sequence[Variant], rows: int) -> None:
     """Refuse epsilons whose mechanism cannot be built for so many rows.
 

@@ -15,6 +15,15 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from schemas.columns import (
+    BoundedColumn,
+    CategoricalColumn,
+    DatetimeColumn,
+    FeatureColumn,
+    IntegerColumn,
+    LevelColumn,
+    NumericColumn,
+)
 from schemas.errors import IntegrityFailed
 from schemas.private_classifiers import EncodedFeature, PrivateTraining, ReleasedClassifier, ReleasedRowMap
 from schemas.spec import ReleaseSpec
@@ -26,7 +35,7 @@ from tasks.columns.layout import layout_of
 from tasks.decode import Released
 from tasks.encode import encode_features, encode_labels, encoded_pieces
 from tasks.noise import BitSource, SeededBits
-from tasks.private_classifiers import choose_settings, estimator_of
+from tasks.private_classifiers import choose_settings, estimator_of, settings_of, stated_parameters
 from tasks.sample import MOST_ROWS, AuditSample
 from tasks.stage import released_frame
 from tasks.staging import Staging
@@ -37,10 +46,6 @@ if TYPE_CHECKING:
     from tasks.classifiers.base import PrivateClassifier
 
 _TITLE = "Train private classifiers"
-_STATED_ELSEWHERE = frozenset(
-    {"epsilon", "delta", "adjacency", "classes", "feature_bounds", "data_norm", "norm_rule", "fit_intercept", "n_jobs",
-     "random_state"}
-)  # fmt: skip
 
 
 @step(_TITLE)
@@ -148,30 +153,54 @@ def released_form(entry: PrivateTraining, fitted: "PrivateClassifier", table: Ta
         row_map=ReleasedRowMap(**lists, norm=row_map.norm, rule=row_map.rule, intercept=row_map.intercept),
         coefficients=fitted.coef_.tolist(),
         intercepts=fitted.intercept_.tolist(),
-        hyperparameters={
-            name: value if value is None or isinstance(value, bool | int | float | str) else repr(value)
-            for name, value in sorted(fitted.get_params(deep=False).items())
-            if name not in _STATED_ELSEWHERE
-        },
+        hyperparameters=stated_parameters(fitted),
         chosen_on="defaults" if entry.hyperparameters == "fixed" else "fabricated rows",
         guarantee=fitted.guarantee_,
     )
 
 
 def encoded_features(table: TableSchema) -> list[EncodedFeature]:
-    """What each coordinate of an encoded row is."""
+    """What each coordinate of an encoded row is, with all that is needed to compute it from a cell."""
     features: list[EncodedFeature] = []
     for block in layout_of(table).blocks:
-        if block.kind != "category":
-            features.append(EncodedFeature(column=block.column, what=block.kind))
-            continue
-        levels = [str(own).lower() if isinstance(own, bool) else str(own) for own in table.columns[block.column].levels]  # type: ignore[union-attr]
-        possible = [*levels, None][: block.levels]
-        features += [
-            EncodedFeature(column=block.column, what="category", category=level)
-            for level in (possible[1:] if block.width == 1 else possible)
-        ]
+        column = table.features[block.column]
+        if block.kind == "missing":
+            features.append(EncodedFeature(column=block.column, what="missing", type=column.type))
+        elif block.kind == "value":
+            features.append(EncodedFeature(column=block.column, what="value", type=column.type, **_range(column)))
+        else:
+            assert not isinstance(column, BoundedColumn)
+            possible = [*_texts(column), None][: block.levels]
+            other = column.other if isinstance(column, CategoricalColumn) else None
+            features += [
+                EncodedFeature(
+                    column=block.column,
+                    what="category",
+                    type=column.type,
+                    category=level,
+                    levels=possible if block.width == 1 else None,
+                    takes_undeclared=other is not None and level == str(other),
+                )
+                for level in (possible[1:] if block.width == 1 else possible)
+            ]
     return features
+
+
+def _texts(column: LevelColumn) -> list[str]:
+    return [str(level).lower() if isinstance(level, bool) else str(level) for level in column.levels]
+
+
+def _range(column: FeatureColumn) -> dict[str, Any]:
+    """What a column's values are parts of."""
+    if not isinstance(column, BoundedColumn):
+        return {"levels": _texts(column)}
+    lower, upper = (own if isinstance(own, int | float) else own.isoformat() for own in column.bounds)
+    made: dict[str, Any] = {"lower": lower, "upper": upper}
+    if isinstance(column, NumericColumn | IntegerColumn):
+        made["log_offset"] = column.log_offset
+    elif isinstance(column, DatetimeColumn):
+        made["timezone"] = column.timezone
+    return made
 
 
 def scores_of_released(classifier: ReleasedClassifier, rows: FloatArray) -> FloatArray:
@@ -186,6 +215,7 @@ def scores_of_released(classifier: ReleasedClassifier, rows: FloatArray) -> Floa
     Returns
     -------
     ndarray of float64, shape (n_rows, n_classes)
+        Of two classes the second one's score is its lead over the first, the first one's the negative of that.
     """
     from tasks.classifiers.row_map import RowMap
 
@@ -209,11 +239,15 @@ def _array(numbers: list[float] | None) -> FloatArray | None:
 
 
 def _both_classes(scores: FloatArray) -> FloatArray:
-    """Scores with a column for each class, where two classes may have one."""
-    if scores.ndim == 1 or scores.shape[1] == 1:
-        one = scores.reshape(-1)
-        return np.column_stack([np.zeros_like(one), one])
-    return scores
+    """Scores with a column for each class; each class's column orders the rows by how much they are that class.
+
+    For two classes that is the second one's lead over the first, and its negative: an area under the curve is taken of
+    each column alone.
+    """
+    if scores.ndim == 2 and scores.shape[1] > 2:
+        return scores
+    lead = scores.reshape(-1) if scores.ndim == 1 or scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
+    return np.column_stack([-lead, lead])
 
 
 @step("Train on fabricated rows")
@@ -244,11 +278,18 @@ def ask_private(
     with threadpool_limits(1):
         for entry in spec.evaluation.private_classifiers:
             own = made.get(entry.classifier)
+            said: dict[str, Any] = {
+                "chosen_on": "defaults" if entry.hyperparameters == "fixed" else "fabricated rows",
+                "preprocessing_share": entry.preprocessing_share,
+            }
             if own is not None:
                 scores = scores_of_released(own, tested)
                 answers.append(
-                    PrivateAnswer(entry.classifier, "confidential", sample.n_members, *entry.paid, codes, scores)
-                )
+                    PrivateAnswer(
+                        entry.classifier, "confidential", sample.n_members, *entry.paid, codes, scores,
+                        hyperparameters=own.hyperparameters, **said,
+                    )
+                )  # fmt: skip
             if "fabricated" in entry.trained_on:
                 settings = (
                     choose_settings(entry, rows, labels, n_classes) if own is None else _settings_again(entry, own)
@@ -257,17 +298,18 @@ def ask_private(
                 scores = _both_classes(estimator.fit(rows, labels).decision_function(tested))
                 answers.append(
                     PrivateAnswer(
-                        entry.classifier, "fabricated", len(labels), of_data.epsilon, of_data.delta, codes, scores
+                        entry.classifier, "fabricated", len(labels), of_data.epsilon, of_data.delta, codes, scores,
+                        hyperparameters=stated_parameters(estimator), **said,
                     )
-                )
+                )  # fmt: skip
     return answers
 
 
 def _settings_again(entry: PrivateTraining, own: ReleasedClassifier) -> dict[str, Any]:
-    """The grid's settings that a released classifier was trained with."""
-    from tasks.private_classifiers import GRIDS
-
-    if entry.hyperparameters == "fixed":
-        return {}
-    grid = GRIDS.get(entry.classifier, [{}])
-    return next((s for s in grid if all(own.hyperparameters.get(k) == v for k, v in s.items())), {})
+    """The settings that a released classifier was trained with."""
+    settings = settings_of(entry, own.hyperparameters, len(own.classes))
+    if settings is None:
+        raise IntegrityFailed(
+            f"classifier {own.name}: its hyper-parameters are none that this version of Fabrica chooses for the spec"
+        )
+    return settings

@@ -12,23 +12,20 @@ from schemas.columns import BooleanColumn, CategoricalColumn, IdentifierColumn
 from schemas.errors import IntegrityFailed, RequestRefused
 from schemas.guarantee import Guarantees
 from schemas.manifest import Manifest, ReleasedColumn
-from schemas.private_classifiers import ClassifierRecord, ReleasedClassifier
 from schemas.spec import ReleaseSpec
 from schemas.table import TableSchema
-from tasks.accounting import is_covered, unproved_claim
-from tasks.accounting.composition import composed_delta
+from tasks.accounting import unproved_claim
 from tasks.columns.values import on_grid
 from tasks.decode import arrow_schema, surrogates
 from tasks.fabricate import settled
 from tasks.files import CHECKSUMS, checksum_lines, sha256_file
 from tasks.ledger import Ledger
-from tasks.private_classifiers import FEATURE_BOUNDS
 from tasks.publish import check_charged
 from tasks.read_spec import spec_sha256
 from tasks.stage import released_columns, released_frame
-from tasks.train_private import encoded_features
+from tasks.verify_classifier import verify_classifier
 
-_ROUNDING = 1e-6
+_OF_CLASSIFIERS = "the classifiers' shapes, bounds, settings and guarantees follow from the manifest and its spec"
 
 
 class VerifiedCheck(Model):
@@ -72,7 +69,7 @@ def verify(folder: Path, ledger: Ledger) -> list[VerifiedCheck]:
                 _verify_part(folder / file.path, manifest, file.rows, start)
                 start += file.rows
         for record in manifest.classifiers:
-            _verify_classifier(folder / record.path, record, manifest)
+            verify_classifier(folder / record.path, record, manifest)
     except IntegrityFailed:
         raise
     except (ValueError, ArithmeticError, TypeError, KeyError, pa.ArrowException, RequestRefused):
@@ -87,7 +84,7 @@ def verify(folder: Path, ledger: Ledger) -> list[VerifiedCheck]:
             "the manifest fits its schema, its files and its spec's digest",
             "the guarantee and the noise follow from the spec",
             "Parquet columns, types, rows, domains and metadata are the manifest's",
-            *(["the classifiers' shapes, bounds and guarantees are the manifest's"] if manifest.classifiers else []),
+            *([_OF_CLASSIFIERS] if manifest.classifiers else []),
         ]
     ]
     if not ledger.exists():
@@ -165,6 +162,9 @@ def _verify_claims(folder: Path, manifest: Manifest) -> None:
     present = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
     if present != {*(file.path for file in manifest.files), "manifest.json", "card.html", CHECKSUMS}:
         raise IntegrityFailed(f"{folder}: the files are not those of the manifest")
+    besides = sorted(file.path for file in manifest.files if file.rows is None)
+    if besides != sorted(["datapackage.json", *(own.path for own in manifest.classifiers)]):
+        raise IntegrityFailed(f"{path}: its files are not data, data package and the classifiers that it lists")
     for file in manifest.files:
         if (folder / file.path).stat().st_size != file.bytes or sha256_file(folder / file.path) != file.sha256:
             raise IntegrityFailed(f"{folder / file.path}: is not the file in the manifest")
@@ -207,31 +207,6 @@ def _verify_part(path: Path, manifest: Manifest, rows: int, start: int) -> None:
 
         if any(violations(frame, declared)):
             raise IntegrityFailed(f"{path}: rows break a declared constraint")
-
-
-def _verify_classifier(path: Path, record: ClassifierRecord, manifest: Manifest) -> None:
-    try:
-        found = ReleasedClassifier.model_validate_json(path.read_bytes())
-    except ValueError:
-        raise IntegrityFailed(f"{path}: is not a valid classifier") from None
-    table, own = TableSchema.model_validate(manifest.spec["table"]), found.guarantee
-    entry = next(e for e in ReleaseSpec.model_validate(manifest.spec).evaluation.paid_classifiers
-                 if e.classifier == record.name)  # fmt: skip
-    if not own.private or own.adjacency != "replace_one":
-        raise IntegrityFailed(f"{path}: its guarantee is not one for replacing a record, or its noise was seeded")
-    if own.epsilon > record.epsilon or own.delta > record.delta or not is_covered(own.events, record.events):
-        raise IntegrityFailed(f"{path}: what was run is more than what the manifest says was charged for it")
-    if composed_delta(own.events, own.epsilon * (1 + _ROUNDING)) > own.delta * (1 + _ROUNDING):
-        raise IntegrityFailed(f"{path}: its guarantee is stronger than what was run gives")
-    if (found.name, found.classes, found.features) != (record.name, table.classes, encoded_features(table)):
-        raise IntegrityFailed(f"{path}: name, classes or features are not those of the manifest and its spec")
-    stated = found.row_map
-    bounds = [[bound] * len(found.features) for bound in FEATURE_BOUNDS]
-    standardised = stated.centre is not None and stated.scale is not None
-    if [stated.lower, stated.upper] != bounds or standardised != (entry.preprocessing_share > 0):
-        raise IntegrityFailed(f"{path}: the row map is not the one that the spec asks for")
-    if (found.chosen_on == "fabricated rows") != (entry.hyperparameters == "fabricated"):
-        raise IntegrityFailed(f"{path}: where its hyper-parameters come from is not as the spec has it")
 
 
 def _inside(values: pa.Array, column: ReleasedColumn) -> bool:

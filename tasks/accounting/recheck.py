@@ -52,7 +52,7 @@ def _unproved_of_classifiers(manifest: Manifest, spec: ReleaseSpec) -> str | Non
     if stated != [(entry.classifier, classifier_path(entry.classifier), *entry.paid) for entry in entries]:
         return "the released classifiers are not those of the spec"
     for own, entry in zip(manifest.classifiers, entries, strict=True):
-        if not _same_events(own.events, classifier_events(entry)):
+        if not same_events(own.events, classifier_events(entry)):
             return f"the events of classifier {entry.classifier} are not those of its epsilon and delta"
     if not entries:
         same = manifest.data_guarantee in (None, manifest.guarantee)
@@ -79,7 +79,8 @@ def classifier_path(name: str) -> str:
     return f"classifiers/{name}.json"
 
 
-def _same_events(stated: list[Event], expected: Sequence[Event]) -> bool:
+def same_events(stated: Sequence[Event], expected: Sequence[Event]) -> bool:
+    """Whether events are the same ones in the same order, numbers up to rounding."""
     return _close([event.model_dump() for event in stated], [event.model_dump() for event in expected])
 
 
@@ -133,7 +134,7 @@ def _unproved_of_cells(manifest: Manifest, spec: ReleaseSpec) -> str | None:
         return "the element-level guarantee is stronger than the noise law gives"
     events: list[Event] = [*part_events(parts), *label_events(spec)]
     classifiers = events_of_classifiers(spec.evaluation.paid_classifiers)
-    if list(stated.events[: len(events)]) != events or not _same_events(stated.events[len(events) :], classifiers):
+    if list(stated.events[: len(events)]) != events or not same_events(stated.events[len(events) :], classifiers):
         return "the events are not those of the mechanism"
     if record.delta < 1 and not _proved(events, record.epsilon * (1 + _ROUNDING), record.delta * (1 + _ROUNDING)):
         return "the record-level guarantee is stronger than composition gives"

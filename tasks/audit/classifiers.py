@@ -5,14 +5,14 @@ the others see `tasks.audit.training`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from schemas.measures import FEWEST_ROWS, TrainedOn
-from schemas.private_classifiers import PrivateClassifierName, TrainedPrivatelyOn
+from schemas.private_classifiers import ChosenOn, Hyperparameters, PrivateClassifierName, TrainedPrivatelyOn
 from schemas.spec import ClassifierName
 from schemas.utility import ClassifierComparison, ClassifierResult, PrivateClassifierResult
 from tasks.audit.class_scores import auc_interval, macro_f1_interval
@@ -158,6 +158,10 @@ class PrivateAnswer:
     classes : ndarray of shape (n_classes,)
     scores : ndarray of float64, shape (n_test, n_classes)
         The larger, the more that class.
+    hyperparameters : dict
+        All of them.
+    chosen_on : {"defaults", "fabricated rows"}
+    preprocessing_share : float
     """
 
     name: PrivateClassifierName
@@ -167,6 +171,9 @@ class PrivateAnswer:
     delta: float
     classes: Labels
     scores: FloatArray
+    hyperparameters: Hyperparameters = field(default_factory=dict)
+    chosen_on: ChosenOn = "defaults"
+    preprocessing_share: float = 0.0
 
 
 def private_results(answers: Sequence[PrivateAnswer], y_test: ArrayLike) -> list[PrivateClassifierResult]:
@@ -195,6 +202,9 @@ def private_results(answers: Sequence[PrivateAnswer], y_test: ArrayLike) -> list
                 accuracy=wilson_interval(int(np.count_nonzero(predicted == truth)), truth.size),
                 macro_f1=macro_f1_interval(truth, predicted, seed=_RESAMPLING_SEED),
                 auc=auc_interval(truth, own.scores, own.classes, fewest=FEWEST_ROWS),
+                hyperparameters=own.hyperparameters,
+                chosen_on=own.chosen_on,
+                preprocessing_share=own.preprocessing_share,
             )
         )
     return results

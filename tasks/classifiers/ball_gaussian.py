@@ -23,8 +23,8 @@ LEAST_LOG_MASS = -230.0
 
 
 def uniforms(count: int, bits: BitSource) -> FloatArray:
-    """Uniform doubles, the odd multiples of 2^-54 in (0, 1), shape (count,)."""
-    return ((draw_words(bits, count) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    """Uniform doubles, the odd multiples of 2^-53 in (0, 1), each with probability 2^-52, shape (count,)."""
+    return ((draw_words(bits, count) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 def log_lower_gamma(shape: float, x: FloatArray) -> FloatArray:
@@ -67,7 +67,8 @@ class BallGaussian:
     its length a chi-square variable below radius^2 - t^2. The first is drawn by rejection from a bound that is
     constant on some 1600 intervals (chords of a concave function, continued, lie above it), the second by inverting
     the incomplete gamma function. Departures from the law are those of double precision: relative 1e-12 or so in a
-    density, and 2^-53 in total variation for the uniform numbers.
+    density, as far as SciPy's incomplete gamma functions are as good as that (not proven), and 2^-52 in total variation
+    for each uniform number.
     """
 
     mean: FloatArray

@@ -5,22 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.utils.validation import column_or_1d
 
 from schemas.events import ApproximateEvent, Event, GaussianEvent
 from schemas.learning import Adjacency, FitGuarantee
-from tasks.accounting.gaussian_profile import gaussian_epsilon
 from tasks.classifiers.base import PrivateClassifier, bits_of
 from tasks.classifiers.budget import PrivacyBudget
+from tasks.classifiers.certified import largest_size
 from tasks.classifiers.dual import UNIT_ROUNDOFF
-from tasks.classifiers.losses import margin_loss
+from tasks.classifiers.fit import refuse_unproven
+from tasks.classifiers.losses import MarginLoss, margin_loss
 from tasks.classifiers.output_perturbation import parts_of, signs_of
-from tasks.classifiers.risks import EmpiricalRisk, MarginRisk
-from tasks.classifiers.selection_law import exponential_choice
+from tasks.classifiers.range_bounds import regularization_of
+from tasks.classifiers.risks import EmpiricalRisk, MarginRisk, SquaredDistance, total_strong_convexity
+from tasks.classifiers.selection_law import LEAST_EPSILON, exponential_choice
 from tasks.noise.bits import BitSource
 
 __all__ = ["Boosted", "boost_probability", "boosted", "choose_best", "n_runs_for", "run_budgets"]
@@ -102,13 +105,15 @@ def run_budgets(
     if budget.is_infinite:
         return budget, math.inf
     selection = selection_share * budget.epsilon
+    if not selection >= LEAST_EPSILON:
+        raise ValueError(
+            f"the choice would get an epsilon of {selection:.3g}, below 2^-16: choose a larger epsilon or "
+            f"selection_share, got epsilon={budget.epsilon!r}, selection_share={selection_share!r}"
+        )
     runs = PrivacyBudget(budget.epsilon - selection, budget.delta)
     if not gaussian or budget.is_pure:
         return runs.share((1.0 - 2.0**-50) / n_runs), selection
-    mu, delta = runs.mu * (1.0 - 2.0**-30) / math.sqrt(n_runs), budget.delta
-    while not gaussian_epsilon(mu, delta) > 0.0:
-        delta *= 0.5
-    return PrivacyBudget(gaussian_epsilon(mu, delta), delta), selection
+    return PrivacyBudget.of_mu(runs.mu / math.sqrt(n_runs), budget.delta), selection
 
 
 def choose_best(
@@ -121,7 +126,7 @@ def choose_best(
     candidates : ndarray of float64, shape (m, p)
         Released before, so that they may be looked at freely.
     risk : EmpiricalRisk
-        Lipschitz on the convex hull of the candidates.
+        Lipschitz on the convex hull of the candidates; for `SquaredDistance` that is seen to here.
     epsilon : float
         Above 0; infinite for the best one.
     adjacency : {"replace_one", "add_remove"}
@@ -136,23 +141,33 @@ def choose_best(
     -----
     Replacing a record changes the risk by a function h that is 2 L Lipschitz (the regulariser cancels), so sup_j
     h(theta_j) - inf_j h(theta_j) <= 2 L max |theta_i - theta_j|: no more than the paper's 2 L ||C||, and a number
-    that the candidates show. When a record is added or removed, L in place of 2 L. Risks are computed in doubles;
-    where their rounding, at most 2 n^2 2^-53 times the largest term, would matter next to the range, the range is
-    taken larger.
+    that the candidates show. When a record is added or removed, L in place of 2 L; and a regulariser (Delta / 2)
+    |theta|^2 that counts n records then changes by its share of one, which adds (Delta / 2) (max |theta_j|^2 - min
+    |theta_j|^2). It cancels where it counts a public number (`MarginRisk.public_size`). L is that of the ball about 0
+    that the longest candidate gives.
+
+    Risks are computed in doubles; where their rounding, at most 2 n^2 2^-53 times the largest term, would matter next
+    to the range, the range is taken larger; n is `largest_size` there.
 
     References
     ----------
     Bassily, Smith, Thakurta (2014), appendix D; McSherry, Talwar (2007).
     """
+    parts = parts_of(adjacency)
     scores = np.array([risk.value(theta) for theta in candidates])
     spread = max(float(np.linalg.norm(a - b)) for a in candidates for b in candidates)
-    longest = max(float(np.linalg.norm(theta)) for theta in candidates)
     if spread == 0.0:
         return 0
-    largest = 1.0 + risk.lipschitz * (2.0 * longest + 1.0) + risk.strong_convexity * (longest + 1.0) ** 2
-    rounding = 2.0 * UNIT_ROUNDOFF * risk.n_records * (risk.n_records + risk.dimension + 16) * largest
-    bound = max(parts_of(adjacency) * risk.lipschitz * spread * (1.0 + 1e-9), rounding * 2.0**22)
-    return exponential_choice(scores, bound, epsilon, bits)
+    lengths = [float(np.linalg.norm(theta)) for theta in candidates]
+    longest, n = max(lengths), largest_size(risk)
+    lipschitz = risk.point_norm + longest if isinstance(risk, SquaredDistance) else risk.lipschitz
+    total = total_strong_convexity(risk)
+    bound = parts * lipschitz * spread
+    if adjacency == "add_remove" and not (isinstance(risk, MarginRisk) and risk.public_size is not None):
+        bound += 0.5 * regularization_of(risk) * (longest**2 - min(lengths) ** 2)
+    largest = n * (1.0 + lipschitz * (2.0 * longest + 1.0)) + total * (longest + 1.0) ** 2
+    rounding = 2.0 * UNIT_ROUNDOFF * (n + risk.dimension + 16) * largest
+    return exponential_choice(scores, max(bound * (1.0 + 1e-9), rounding * 2.0**22), epsilon, bits)
 
 
 def boosted(
@@ -257,18 +272,25 @@ def boost_probability(
     loss = margin_loss(getattr(estimator, "loss", ""), getattr(estimator, "huber_width", 0.5))
     budget = PrivacyBudget(estimator.epsilon, estimator.delta)
     n_runs, bits = n_runs_for(failure_probability), bits_of(estimator.random_state)
-    gaussian = estimator._gaussian and not budget.is_pure and _full_batch(estimator)
+    gaussian = estimator._gaussian and not budget.is_pure
     each, selection = run_budgets(budget, n_runs, selection_share, gaussian=gaussian)
+    labels: NDArray[Any] = column_or_1d(y)
     fits: list[Estimator] = []
     for _ in range(n_runs):
         one = clone(estimator).set_params(epsilon=each.epsilon, delta=each.delta, random_state=bits)
-        fits.append(one.fit(X, y))
+        fits.append(one.fit(X, labels))
+        _refuse_other_weights(one)
     events = [event for one in fits if one.guarantee_ is not None for event in one.guarantee_.events]
-    if gaussian and not budget.is_infinite and not _total_mu(events) <= math.sqrt(n_runs) * each.mu * (1.0 + 1e-9):
+    if (
+        gaussian
+        and not budget.is_infinite
+        and not (_total_mu(events) <= PrivacyBudget(budget.epsilon - selection, budget.delta).mu * (1.0 + 1e-9))
+    ):
         raise ArithmeticError("the fits are not the Gaussian mechanisms that they were taken for; nothing is returned")
     if not budget.is_infinite:
         events.append(ApproximateEvent(epsilon=selection, delta=0.0))
-    chosen = fits[_chosen(fits, X, y, loss, selection, bits)]
+    refuse_unproven("boost_probability", events, budget)
+    chosen = fits[_chosen(fits, X, labels, loss, selection, bits)]
     chosen.set_params(epsilon=estimator.epsilon, delta=estimator.delta, random_state=estimator.random_state)
     if chosen.guarantee_ is not None:
         inner = chosen.guarantee_
@@ -287,11 +309,6 @@ def boost_probability(
     return chosen
 
 
-def _full_batch(estimator: PrivateClassifier) -> bool:
-    whole = getattr(estimator, "sampling_probability", 1.0) == 1.0
-    return whole and getattr(estimator, "schedule", "practical") == "practical"
-
-
 def _total_mu(events: Sequence[Event]) -> float:
     return math.sqrt(
         math.fsum(e.count / e.noise_multiplier**2 if isinstance(e, GaussianEvent) else math.inf for e in events)
@@ -299,21 +316,23 @@ def _total_mu(events: Sequence[Event]) -> float:
 
 
 def _chosen(
-    fits: Sequence[PrivateClassifier], X: ArrayLike, y: ArrayLike, loss: object, epsilon: float, bits: BitSource
+    fits: Sequence[PrivateClassifier], X: ArrayLike, y: NDArray[Any], loss: MarginLoss, epsilon: float, bits: BitSource
 ) -> int:
     first = fits[0]
     rows = first.row_map_.rows(np.asarray(X, dtype=np.float64))
-    labels = np.searchsorted(first.classes_, np.asarray(y))
-    public_size = getattr(first, "public_size", None)
-    size = len(rows) if public_size is None else int(public_size)
-    regularization = float(getattr(first, "regularization", 0.0)) * (size / len(rows))  # cancels between neighbours
-    risk = MarginRisk(rows, signs_of(labels, len(first.classes_)), loss, regularization)  # type: ignore[arg-type]
+    signs = signs_of(np.searchsorted(first.classes_, y), len(first.classes_))
+    regularization = float(getattr(first, "regularization_", getattr(first, "regularization", 0.0)))
+    risk = MarginRisk(rows, signs, loss, regularization, getattr(first, "public_size", None))
     candidates = np.array([weights_of(one) for one in fits])
-    if candidates.shape[1] != risk.dimension:
-        raise ValueError(
-            f"boosting is for one vector for two classes, or one a class against the rest, not {type(first).__name__}"
-        )
     return choose_best(candidates, risk, epsilon, adjacency=first.adjacency, bits=bits)
+
+
+def _refuse_other_weights(fitted: PrivateClassifier) -> None:
+    k = len(fitted.classes_)
+    if len(fitted.coef_) != (1 if k == 2 else k):
+        raise ValueError(
+            f"boosting is for one vector for two classes, or one a class against the rest, not {type(fitted).__name__}"
+        )
 
 
 def weights_of(fitted: PrivateClassifier) -> FloatArray:

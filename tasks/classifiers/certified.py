@@ -7,14 +7,26 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.classifiers.dual import UNIT_ROUNDOFF, minimise_hinge
+from tasks.classifiers.dual import UNIT_ROUNDOFF, gap_rounding, minimise_hinge
 from tasks.classifiers.losses import HingeLoss
-from tasks.classifiers.risks import EmpiricalRisk, MarginRisk, SquaredDistance
+from tasks.classifiers.risks import EmpiricalRisk, MarginRisk, SquaredDistance, total_strong_convexity
 from tasks.classifiers.solver import Minimum, NotCertifiedError, minimise
 
-__all__ = ["certified_minimum", "gradient_rounding", "minimiser_norm_bound"]
+__all__ = ["certified_minimum", "gradient_rounding", "largest_size", "minimiser_norm_bound"]
 
 FloatArray = NDArray[np.float64]
+
+_ROOM = 4
+_SOLVER_PART = 0.5  # of the tolerance, for where a gradient method stops
+_ROUNDING_PART = 0.49  # of the tolerance, that rounding may take: the rest is for its own rounding
+_GAP_PART = 0.45  # of m times the squared tolerance: a distance of sqrt(0.9) of it
+
+
+def largest_size(risk: EmpiricalRisk) -> int:
+    """The number of records that rounding is allowed for: n, or four times the public number that stands for it."""
+    if isinstance(risk, MarginRisk) and risk.public_size is not None:
+        return _ROOM * risk.nominal_size
+    return risk.n_records
 
 
 def minimiser_norm_bound(risk: EmpiricalRisk) -> float:
@@ -35,17 +47,21 @@ def minimiser_norm_bound(risk: EmpiricalRisk) -> float:
     For a `MarginRisk` over k problems the gradient n Delta w + sum_i grad l_i is 0 at the minimiser, so |w| <= L /
     Delta; and (n Delta / 2) |w|^2 <= L(0) = n k phi(0), the losses being at least 0. The mean of points lies in their
     ball.
+
+    Where the regulariser counts a public number of records instead of n, Delta is what each of those has. The bound is
+    then the same for every n, and holds for n up to that number. What is made of it is private for every n.
     """
     _checked(risk)
     if isinstance(risk, SquaredDistance):
         return risk.point_norm
     assert isinstance(risk, MarginRisk)
-    at_zero = risk.n_problems * float(risk.loss.value(np.zeros(1))[0])
-    delta = risk.strong_convexity
-    return min(risk.lipschitz / delta, math.sqrt(2.0 * at_zero / delta))
+    delta = risk.regularization
+    return min(risk.lipschitz / delta, math.sqrt(2.0 * _value_at_zero(risk) / delta))
 
 
-def certified_minimum(risk: EmpiricalRisk, tolerance: float, linear: FloatArray | None = None) -> Minimum:
+def certified_minimum(
+    risk: EmpiricalRisk, tolerance: float, linear: FloatArray | None = None, *, linear_bound: float | None = None
+) -> Minimum:
     """A point within `tolerance` of the minimiser of risk + <linear, theta> over R^p, for certain.
 
     Parameters
@@ -56,6 +72,8 @@ def certified_minimum(risk: EmpiricalRisk, tolerance: float, linear: FloatArray 
         Above 0, and from public numbers only, since noise is scaled by it.
     linear : ndarray of float64, shape (p,), default=None
         Only for a `MarginRisk` whose loss has a continuous slope.
+    linear_bound : float, default=None
+        Public bound of its norm, for the refusal below; None: its norm.
 
     Returns
     -------
@@ -65,9 +83,10 @@ def certified_minimum(risk: EmpiricalRisk, tolerance: float, linear: FloatArray 
     Raises
     ------
     NotCertifiedError
-        If that was not reached.
+        If that was not reached, which depends on the records.
     ValueError
-        If the risk is not strongly convex, or no certificate is known for it.
+        If the risk is not strongly convex, or no certificate is known for it; or, by public numbers alone, if the
+        rounding of doubles takes more than the tolerance has room for, whatever the records are.
 
     Notes
     -----
@@ -77,21 +96,24 @@ def certified_minimum(risk: EmpiricalRisk, tolerance: float, linear: FloatArray 
     m = _checked(risk)
     if not tolerance > 0.0:
         raise ValueError(f"tolerance must be above 0, got tolerance={tolerance!r}")
+    if linear is not None and not (isinstance(risk, MarginRisk) and not isinstance(risk.loss, HingeLoss)):
+        raise ValueError("a linear term has a certificate only beside margin losses with a continuous slope")
+    if linear_bound is None:
+        linear_bound = 0.0 if linear is None else float(np.linalg.norm(linear))
+    if not _rounding_of_distance(risk, m, tolerance, linear_bound) <= _ROUNDING_PART * tolerance:
+        raise ValueError(
+            f"tolerance is {tolerance:.3g} for the minimiser's distance, less than doubles can certify for so many "
+            "records and so little regularization; nothing was released. Choose a larger tolerance or more "
+            "regularization"
+        )
     if isinstance(risk, SquaredDistance):
-        theta = np.mean(risk.points, axis=0)
-        found = Minimum(theta, 0.0, 1.1 * (risk.n_records + 2) * UNIT_ROUNDOFF * risk.point_norm)
-    else:
-        assert isinstance(risk, MarginRisk)
-        if isinstance(risk.loss, HingeLoss):
-            if linear is not None:
-                raise ValueError("the hinge has no certificate with a linear term; take a loss with a continuous slope")
-            found = _hinge(risk, m, tolerance)
-        else:
-            found = _smooth(risk, m, tolerance, linear)
+        return Minimum(np.mean(risk.points, axis=0), 0.0, _rounding_of_distance(risk, m, tolerance, 0.0))
+    assert isinstance(risk, MarginRisk)
+    found = _hinge(risk, m, tolerance) if isinstance(risk.loss, HingeLoss) else _smooth(risk, m, tolerance, linear)
     if not found.distance_upper_bound <= tolerance:
         raise NotCertifiedError(
-            f"the minimiser is certified to {found.distance_upper_bound:.3g} only, but the noise is made for "
-            f"{tolerance:.3g}; nothing was released. Choose a larger tolerance or more regularization"
+            "the solver did not come as near to the minimiser as the noise presumes; nothing was released. That "
+            "depends on the records and is for whoever holds them. Choose a larger tolerance or more regularization"
         )
     return found
 
@@ -106,12 +128,35 @@ def gradient_rounding(risk: MarginRisk, theta: FloatArray, linear_norm: float = 
     slopes of at most 1 by (n + 4) u n; the regulariser, its weight included, and the final sums by a few u of their
     terms.
     """
-    n, d, k = risk.n_records, risk.rows.shape[1], risk.n_problems
-    length, u = float(np.linalg.norm(theta)), 1.1 * UNIT_ROUNDOFF
+    return _gradient_rounding(risk, len(risk.rows), float(np.linalg.norm(theta)), linear_norm)
+
+
+def _gradient_rounding(risk: MarginRisk, n: int, length: float, linear_norm: float) -> float:
+    d, k, u = risk.rows.shape[1], risk.n_problems, 1.1 * UNIT_ROUNDOFF
     losses = n * risk.loss.lipschitz * (n + 14) * math.sqrt(k)
     margins = n * risk.smoothness * (d + 6) * (math.sqrt(k) + length)
-    rest = 16.0 * n * risk.strong_convexity * length + 4.0 * linear_norm
+    rest = 16.0 * risk.total_regularization * length + 4.0 * linear_norm
     return u * (losses + margins + rest)
+
+
+def _rounding_of_distance(risk: EmpiricalRisk, m: float, tolerance: float, linear_norm: float) -> float:
+    """The part of a certified distance that rounding alone may take, from public numbers."""
+    n = largest_size(risk)
+    if not isinstance(risk, MarginRisk):
+        assert isinstance(risk, SquaredDistance)
+        return 1.1 * (n + 2) * UNIT_ROUNDOFF * risk.point_norm
+    # the objective at its minimiser w is at most that at 0: (m/2) |w|^2 - |b| |w| <= n k phi(0)
+    if isinstance(risk.loss, HingeLoss):  # each problem by itself; half of what there is room for
+        gap = gap_rounding(n, risk.rows.shape[1], m, tolerance + math.sqrt(2.0 * n / m), float(n))
+        return _ROUNDING_PART / math.sqrt(0.5 * _GAP_PART) * math.sqrt(risk.n_problems * gap / m)
+    at_zero = n * _value_at_zero(risk)
+    length = tolerance + (linear_norm + math.sqrt(linear_norm**2 + 2.0 * m * at_zero)) / m
+    return _gradient_rounding(risk, n, length, linear_norm) / m
+
+
+def _value_at_zero(risk: MarginRisk) -> float:
+    """One record's loss at 0: k phi(0)."""
+    return risk.n_problems * float(risk.loss.value(np.zeros(1))[0])
 
 
 def _smooth(risk: MarginRisk, m: float, tolerance: float, linear: FloatArray | None) -> Minimum:
@@ -120,14 +165,16 @@ def _smooth(risk: MarginRisk, m: float, tolerance: float, linear: FloatArray | N
     def value_and_gradient(theta: FloatArray) -> tuple[float, FloatArray]:
         return risk.value(theta) + float(b @ theta), risk.gradient(theta) + b
 
-    found = minimise(value_and_gradient, np.zeros(risk.dimension), m, risk.hessian_product, tolerance=0.5 * tolerance)
+    found = minimise(
+        value_and_gradient, np.zeros(risk.dimension), m, risk.hessian_product, tolerance=_SOLVER_PART * tolerance
+    )
     gradient = found.gradient_norm * (1.0 + (risk.dimension + 4) * UNIT_ROUNDOFF)
     gradient += gradient_rounding(risk, found.theta, float(np.linalg.norm(b)))
     return Minimum(found.theta, gradient, gradient / m)
 
 
 def _hinge(risk: MarginRisk, m: float, tolerance: float) -> Minimum:
-    gap = 0.25 * m * tolerance**2 / risk.n_problems
+    gap = _GAP_PART * m * tolerance**2 / risk.n_problems
     each = [minimise_hinge(risk.rows * risk.signs[:, [j]], m, gap=gap) for j in range(risk.n_problems)]
     distance = math.sqrt(math.fsum(one.distance_upper_bound**2 for one in each)) * (1.0 + 2.0**-50)
     return Minimum(np.concatenate([one.theta for one in each]), m * distance, distance)
@@ -136,7 +183,7 @@ def _hinge(risk: MarginRisk, m: float, tolerance: float) -> Minimum:
 def _checked(risk: EmpiricalRisk) -> float:
     if not isinstance(risk, MarginRisk | SquaredDistance):
         raise ValueError(f"no certificate is known for the minimiser of {type(risk).__name__}")
-    m = risk.n_records * risk.strong_convexity
+    m = total_strong_convexity(risk)
     if not m > 0.0:
         raise ValueError("the risk must be strongly convex: regularization must be above 0")
     return m

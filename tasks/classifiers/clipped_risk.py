@@ -8,25 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.classifiers.exact_rows import directions_and_lengths, euclidean_norms
 from tasks.classifiers.losses import MarginLoss
 
-__all__ = ["ROW_GRID", "ClippedMarginRisk", "on_row_grid"]
+__all__ = ["ClippedMarginRisk"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-ROW_GRID = 2.0**-24
-"""Rows of norm at most 1 are rounded to multiples of this, so that margins can be formed without rounding."""
-
-
-def on_row_grid(rows: FloatArray) -> FloatArray:
-    """Rows with each coordinate rounded towards 0 to a multiple of `ROW_GRID`: no row gets longer.
-
-    With parameters on a grid of 2^-26 of a power of two that bounds their norm, all products and partial sums of a
-    margin are multiples of one number and at most 2^50 of them, so doubles hold them exactly: a record's margin does
-    not depend on where in a matrix its row stands, nor on the order in which a library adds up.
-    """
-    return np.trunc(rows / ROW_GRID) * ROW_GRID
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,13 +83,8 @@ class ClippedMarginRisk:
         row_norm: float = math.inf,
     ) -> ClippedMarginRisk:
         """From rows of any norm, or of at most `row_norm`."""
-        largest = np.max(np.abs(rows), axis=1, keepdims=True)  # first, so that squares do not overflow
-        scaled = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0.0)
-        norms = np.linalg.norm(scaled, axis=1, keepdims=True)
-        directions = np.divide(scaled, norms, out=np.zeros_like(rows), where=norms > 0.0) * (1.0 - 2.0**-50)
-        with np.errstate(over="ignore"):
-            lengths = np.minimum((largest * norms)[:, 0], np.finfo(np.float64).max)
-        return cls(on_row_grid(directions), lengths, signs, loss, clip_norm, regularization, row_norm)
+        directions, lengths = directions_and_lengths(rows)
+        return cls(directions, lengths, signs, loss, clip_norm, regularization, row_norm)
 
     @property
     def n_records(self) -> int:
@@ -148,7 +131,7 @@ class ClippedMarginRisk:
         with np.errstate(over="ignore"):
             margins = signs * (lengths[:, None] * (rows @ self.weights(theta).T))
         slopes = signs * self.loss.slope(margins)
-        norms = np.sqrt(np.sum(slopes * slopes, axis=1))
+        norms = euclidean_norms(slopes)
         # |factor x slopes| <= clip_norm, and the rows are directions
         longest = np.divide(self.clip_norm, norms, out=np.zeros_like(norms), where=norms > 0.0)
         factors = np.minimum(lengths, longest)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-__all__ = ["DualMinimum", "duality_gap", "minimise_hinge"]
+__all__ = ["DualMinimum", "duality_gap", "gap_rounding", "minimise_hinge"]
 
 FloatArray = NDArray[np.float64]
 
@@ -68,10 +68,25 @@ def duality_gap(theta: FloatArray, alpha: FloatArray, vectors: FloatArray, stron
     n, d = vectors.shape
     v = 1.0 - vectors @ theta
     terms = np.where(v > 0.0, (1.0 - alpha) * v, -alpha * v)
+    rounding = gap_rounding(n, d, strong_convexity, float(np.linalg.norm(theta)), float(np.sum(alpha)))
+    return float(np.sum(terms)) * (1.0 + (n + 8) * 1.1 * UNIT_ROUNDOFF) + rounding
+
+
+def gap_rounding(n: int, d: int, strong_convexity: float, length: float, total_alpha: float) -> float:
+    """The part of `duality_gap` that is there for rounding.
+
+    Parameters
+    ----------
+    n, d : int
+    strong_convexity : float
+    length : float
+        |theta|.
+    total_alpha : float
+        sum_i alpha_i.
+    """
     u = 1.1 * UNIT_ROUNDOFF
-    off = (n + 2) * u * float(np.sum(alpha)) / strong_convexity
-    in_terms = n * (d + 6) * u * (1.0 + float(np.linalg.norm(theta)))
-    return float(np.sum(terms)) * (1.0 + (n + 8) * u) + in_terms + 0.5 * strong_convexity * off * off
+    off = (n + 2) * u * total_alpha / strong_convexity
+    return n * (d + 6) * u * (1.0 + length) + 0.5 * strong_convexity * off * off
 
 
 def minimise_hinge(vectors: FloatArray, strong_convexity: float, *, gap: float) -> DualMinimum:

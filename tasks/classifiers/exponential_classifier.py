@@ -38,8 +38,8 @@ class ExponentialSamplingClassifier(PrivateClassifier):
     ----------
     loss : {"logistic", "huberised-hinge", "hinge"}, default="logistic"
         "hinge" has an exact sampler in up to three dimensions only, the constant of the intercept included.
-    width : float, default=0.5
-        Of the parabola of the Huberised hinge; its curvature is at most 1 / (2 width).
+    huber_width : float, default=0.5
+        Of the parabola of the Huberised hinge; its curvature is at most 1 / (2 huber_width).
     regularization : float, default=0.05
         Delta of (Delta / 2) |w|^2 for each record, at least 0. Beyond two dimensions at least a 23rd of the loss's
         largest curvature: the share of accepted proposals may be as low as exp(-curvature / (2 Delta)), which is 0.08
@@ -69,7 +69,8 @@ class ExponentialSamplingClassifier(PrivateClassifier):
     Utility: the expected regularised risk of a draw exceeds the least by at most d k / epsilon, where k is twice
     the radius for the logistic loss under "replace_one". So 2 d radius / (n epsilon) should be small next to 1.
 
-    A fit's time depends on the records, by the number of proposals. Keep it to yourself.
+    A fit's time depends on the records, by the number of proposals or steps, and so does whether sampler="grid-walk"
+    is refused as not certified. No budget pays for that: keep both to yourself.
 
     References
     ----------
@@ -85,7 +86,7 @@ class ExponentialSamplingClassifier(PrivateClassifier):
         delta: float = 0.0,
         *,
         loss: Literal["logistic", "huberised-hinge", "hinge"] = "logistic",
-        width: float = 0.5,
+        huber_width: float = 0.5,
         regularization: float = 0.05,
         radius: float | None = None,
         sampler: Literal["auto", "net", "piecewise", "rejection", "grid-walk"] = "auto",
@@ -103,7 +104,7 @@ class ExponentialSamplingClassifier(PrivateClassifier):
         self.epsilon = epsilon
         self.delta = delta
         self.loss = loss
-        self.width = width
+        self.huber_width = huber_width
         self.regularization = regularization
         self.radius = radius
         self.sampler = sampler
@@ -120,7 +121,7 @@ class ExponentialSamplingClassifier(PrivateClassifier):
 
     def _checked(self, sample_weight: Any) -> PrivacyBudget:
         budget = super()._checked(sample_weight)
-        loss = margin_loss(self.loss, self.width)
+        loss = margin_loss(self.loss, self.huber_width)
         weight = self.regularization
         if isinstance(weight, bool) or not 0.0 <= weight < math.inf:
             raise ValueError(f"regularization must be at least 0 and finite, got regularization={weight!r}")
@@ -142,7 +143,7 @@ class ExponentialSamplingClassifier(PrivateClassifier):
     def _fit_rows(
         self, rows: FloatArray, labels: IntArray, n_classes: int, budget: PrivacyBudget, bits: BitSource
     ) -> Fit:
-        loss = margin_loss(self.loss, self.width)
+        loss = margin_loss(self.loss, self.huber_width)
         ball = Ball.around_zero(rows.shape[1], self._radius(loss))
         positive = [1] if n_classes == 2 else list(range(n_classes))
         signs = np.where(labels[:, np.newaxis] == positive, 1.0, -1.0)
@@ -167,7 +168,8 @@ class ExponentialSamplingClassifier(PrivateClassifier):
         return Fit(
             weights=np.array([draw.theta for draw in draws]),
             mechanism=f"exponential sampling of weights in a ball of radius {ball.radius:.6g}, drawn by "
-            f"{draws[0].sampler}{each}",
+            f"{draws[0].sampler}{each}"
+            + (", of proposals in double precision" if draws[0].sampler == "rejection" else ""),
             proof="Bassily, Smith, Thakurta (2014), algorithm 2: exponential mechanism of bounded range"
             + ("" if len(risks) == 1 else "; basic composition over the classes"),
             events=[PrivacyBudget(budget.epsilon).as_approximate()],
@@ -185,7 +187,7 @@ class ExponentialSamplingClassifier(PrivateClassifier):
             found = minimise(
                 lambda theta: (risk.value(theta), risk.gradient(theta)),
                 np.zeros(risk.dimension),
-                risk.n_records * risk.regularization,
+                risk.total_regularization,
                 risk.hessian_product,
                 tolerance=1e-8,
             )

@@ -10,16 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.learning import Adjacency
-from tasks.classifiers.convex_sets import Ball, BallIntersection, Box, ConvexSet
+from tasks.classifiers.convex_sets import Ball, Box, ConvexSet
+from tasks.classifiers.exact_losses import ExactLosses, on_exact_rows
 from tasks.classifiers.grid_walk import grid_walk_for
 from tasks.classifiers.net_sampler import LARGEST_DIMENSION, sample_from_net
-from tasks.classifiers.piecewise_sampler import is_piecewise_linear, sample_piecewise
+from tasks.classifiers.parameter_norms import norm_bounds
+from tasks.classifiers.piecewise_sampler import PIECEWISE_ERROR, is_piecewise_linear, sample_piecewise
+from tasks.classifiers.range_bounds import range_bound_of, regularization_of
 from tasks.classifiers.rejection_sampler import LEAST_ACCEPTANCE, acceptance_lower_bound, sample_by_rejection
-from tasks.classifiers.risks import EmpiricalRisk, MarginRisk
-from tasks.classifiers.selection_law import usable_epsilon
+from tasks.classifiers.risks import EmpiricalRisk
+from tasks.classifiers.selection_law import EPSILON_SLACK, usable_epsilon
 from tasks.noise.bits import BitSource
 
-__all__ = ["ExponentialSample", "Sampler", "exponential_sample", "range_bound_of"]
+__all__ = ["ExponentialSample", "Sampler", "exponential_sample", "range_bound_of", "regularization_of"]
 
 FloatArray = NDArray[np.float64]
 Sampler = Literal["auto", "net", "piecewise", "rejection", "grid-walk"]
@@ -45,7 +48,7 @@ class ExponentialSample:
         Whether the draw is purely epsilon private; False for an uncertified grid walk alone, of which *nothing* is
         claimed.
     range_bound : float
-        k: the density is proportional to exp(-epsilon risk / k).
+        k: the density is proportional to exp(-epsilon risk / k). `range_bound_of`, and what rounding adds to it.
     details : dict
         Numbers for whoever holds the records; some depend on them and are not covered by the guarantee.
     """
@@ -55,93 +58,6 @@ class ExponentialSample:
     pure: bool
     range_bound: float
     details: dict[str, Any] = field(default_factory=dict)
-
-
-def range_bound_of(risk: EmpiricalRisk, convex_set: ConvexSet, adjacency: Adjacency) -> float:
-    """How far h = L(.; D) - L(.; D') ranges over the set for neighbouring tables, at most: sup h - inf h.
-
-    Parameters
-    ----------
-    risk : EmpiricalRisk
-        Its constants alone are used.
-    convex_set : ConvexSet
-    adjacency : {"replace_one", "add_remove"}
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        If adjacency is another one, or under "add_remove" for a regulariser that is not a multiple of |theta|^2.
-
-    Notes
-    -----
-    One record's loss ranges over at most R = L ||C||, with the diameter ||C||. A loss phi of a margin <theta, x> with
-    |x| <= 1 is convex and non-increasing: on a ball of radius r about c the margin takes an interval of length 2 r at
-    most, and the fall of phi over it is largest for the leftmost one, R = phi(-|c| - r) - phi(-|c| + r). That is at
-    most 2 L r, and for the logistic loss on a ball about 0 half of it, r.
-
-    "replace_one": h is the difference of two records' losses, and the regulariser cancels: 2 R. "add_remove": h is one
-    record's loss and its share of the regulariser, (lambda / 2) |theta|^2, which does *not* cancel because it is
-    counted once for each record: R + (lambda / 2) (sup |theta|^2 - inf |theta|^2). No public number of records is
-    needed for that.
-    """
-    own = _range_of_one(risk, convex_set)
-    if adjacency == "replace_one":
-        return 2.0 * own
-    if adjacency != "add_remove":
-        raise ValueError(f"adjacency must be 'replace_one' or 'add_remove', got adjacency={adjacency!r}")
-    smallest, largest = _norms(convex_set)
-    return own + 0.5 * regularization_of(risk) * (largest**2 - smallest**2)
-
-
-def _range_of_one(risk: EmpiricalRisk, convex_set: ConvexSet) -> float:
-    """Bound of sup - inf over the set of one record's loss, without the regulariser."""
-    if isinstance(convex_set, BallIntersection):
-        return min(_range_of_one(risk, convex_set.first), _range_of_one(risk, convex_set.second))
-    general = risk.lipschitz * convex_set.diameter
-    if not isinstance(risk, MarginRisk) or risk.n_problems > 1:
-        return general
-    radius, middle = 0.5 * convex_set.diameter, float(np.linalg.norm(convex_set.centre))
-    left, right = risk.loss.value(np.array([-middle - radius, -middle + radius]))
-    return min(general, float(left - right) * (1.0 + 2.0**-40))
-
-
-def regularization_of(risk: EmpiricalRisk) -> float:
-    """The lambda of a regulariser n (lambda / 2) |theta|^2; 0 for none.
-
-    Raises
-    ------
-    ValueError
-        If the regulariser has another form.
-    """
-    rest = np.linspace(1.0, 2.0, risk.dimension)
-    gradient = risk.regularizer_gradient(rest)
-    weight = float(gradient @ rest) / float(rest @ rest)
-    first = np.zeros(risk.dimension)
-    first[0] = 1.0
-    other = risk.regularizer_gradient(first)
-    if not (np.allclose(gradient, weight * rest, rtol=1e-9) and np.allclose(other, weight * first, rtol=1e-9)):
-        raise ValueError("exponential sampling is for a regulariser n (lambda / 2) |theta|^2 or none")
-    return weight / risk.n_records
-
-
-def _norms(convex_set: ConvexSet) -> tuple[float, float]:
-    """Bounds of |theta| over a set: below and above."""
-    match convex_set:
-        case Ball():
-            middle = float(np.linalg.norm(convex_set.centre))
-            return max(0.0, middle - convex_set.radius), middle + convex_set.radius
-        case Box():
-            nearest = convex_set.project(np.zeros(convex_set.dimension))
-            farthest = np.maximum(np.abs(convex_set.lower), np.abs(convex_set.upper))
-            return float(np.linalg.norm(nearest)), float(np.linalg.norm(farthest))
-        case BallIntersection():
-            first, second = _norms(convex_set.first), _norms(convex_set.second)
-            return max(first[0], second[0]), min(first[1], second[1])
-    raise ValueError(f"the set must be a Ball, Box or BallIntersection, got {type(convex_set).__name__}")
 
 
 def exponential_sample(
@@ -196,27 +112,36 @@ def exponential_sample(
     Raises
     ------
     ValueError
-        If an argument is outside its range, no sampler applies, or the grid walk cannot be certified.
+        If an argument is outside its range, no sampler applies, the table is too large for rounding to be paid for, or
+        the grid walk cannot be certified.
 
     Notes
     -----
-    Guarantee. Let h(theta) = L(theta; D) - L(theta; D') for neighbouring tables and k >= sup_C h - inf_C h
-    (`range_bound_of`). The two unnormalised densities differ by the factor exp(-epsilon h / k), which lies between
-    exp(-epsilon sup h / k) and exp(-epsilon inf h / k), and so does the ratio of the normalisers. Hence the ratio of
-    the densities lies in [exp(-epsilon), exp(epsilon)], and all its logarithms in one interval of width epsilon:
-    a bounded range, which also gives epsilon^2 / 8 zero-concentrated privacy (Dong, Durfee, Rogers 2020; Cesar, Rogers
-    2021). The set must be bounded; |h| need not be.
+    Guarantee. Let h(theta) = L(theta; D) - L(theta; D') for neighbouring tables and k >= sup_C h - inf_C h: it is
+    `range_bound_of` plus what rounding adds. The two unnormalised densities differ by the factor exp(-epsilon h / k),
+    which lies between exp(-epsilon sup h / k) and exp(-epsilon inf h / k), and so does the ratio of the normalisers.
+    Hence the ratio of the densities lies in [exp(-epsilon), exp(epsilon)], and all its logarithms in one interval of
+    width epsilon: a bounded range, which also gives epsilon^2 / 8 zero-concentrated privacy (Dong, Durfee, Rogers 2020;
+    Cesar, Rogers 2021). The set must be bounded; |h| need not be.
 
     Utility. For a convex f on a convex set of dimension p, E f - min f <= p under the density proportional to exp(-f).
     So E L(theta; D) - min L <= p k / epsilon, at most 2 p L ||C|| / epsilon under "replace_one", besides a net's
     coarseness.
 
-    Numbers. Net and piecewise sampler draw from finite nets with exact whole-number weights, and a part 2^-20 of
-    epsilon pays for the rounding of the risk's values: their guarantee holds as it stands for what the program
-    returns. The rejection sampler draws the real-valued law in doubles and then rounds to multiples of 2^-30 of the
-    diameter or less, so that low-order digits tell nothing; what remains is that its uniform numbers have 53 bits and
-    its densities a relative error of about 1e-10. The walk's certificate is computed from the very probabilities it
-    moves with. The *time* a rejection or walk takes depends on the records.
+    Numbers. The risk that is drawn by is a sum of whole numbers, one for each record and computed from that record
+    alone (`ExactLosses`; straight pieces: `sample_piecewise`). Nothing in it grows with n, and how far a record's whole
+    number may be from its loss is part of k. Rows of margins are rounded towards 0 to multiples of 2^-24 first. Net and
+    piecewise sampler then draw from finite nets with exact whole-number weights; a part 2^-20 of epsilon pays for
+    the rounding of exponents and weights, and their guarantee holds as it stands for what the program returns. So does
+    the walk's, whose certificate is computed from the very probabilities it moves with.
+
+    The rejection sampler's *acceptance* is covered in the same way, up to a table size beyond which it refuses. Its
+    *proposals* are not: they are real numbers in doubles, made by SciPy's special functions and from uniform numbers of
+    52 bits, so that events of probability below 2^-52 are not met as often as they should. What it returns is
+    rounded to multiples of 2^-30 of the diameter or less.
+
+    Not covered for any budget: the *time* a rejection or a walk takes, and *whether* a walk can be certified, depend on
+    the records.
 
     References
     ----------
@@ -235,22 +160,23 @@ def exponential_sample(
     k = range_bound_of(risk, convex_set, adjacency)
     if sampler == "auto":
         sampler = choose_sampler(risk, convex_set)
+    if sampler == "piecewise":
+        k += PIECEWISE_ERROR * (4.0 if adjacency == "replace_one" else 2.0)
+        return ExponentialSample(sample_piecewise(risk, convex_set, k, epsilon, bits), sampler, True, k)
+    losses = ExactLosses(on_exact_rows(risk), convex_set)
+    k += losses.range_excess(adjacency)
     details: dict[str, Any] = {}
     match sampler:
-        case "piecewise":
-            theta = sample_piecewise(risk, convex_set, k, epsilon, bits)
         case "net":
-            theta = sample_from_net(risk, convex_set, k, epsilon, bits, net_points)
+            theta = sample_from_net(losses, k, epsilon, bits, net_points)
         case "rejection":
             weight = regularization_of(risk)
-            draw = sample_by_rejection(risk, convex_set, k, epsilon, bits, regularization=weight)
+            draw = sample_by_rejection(losses, k, epsilon, bits, regularization=weight)
             theta = _on_lattice(draw.theta, convex_set)
             bound = acceptance_lower_bound(risk, weight) if isinstance(convex_set, Ball) else None
             details = {"n_proposals": draw.n_proposals, "acceptance_lower_bound": bound}
         case _:
-            return _grid_walk(
-                risk, convex_set, epsilon, k, bits, cells_per_axis, walk_steps, error_share, certify=certify
-            )
+            return _grid_walk(losses, epsilon, k, bits, cells_per_axis, walk_steps, error_share, certify=certify)
     return ExponentialSample(theta, sampler, True, k, details)
 
 
@@ -284,8 +210,7 @@ def _on_lattice(theta: FloatArray, convex_set: ConvexSet) -> FloatArray:
 
 
 def _grid_walk(
-    risk: EmpiricalRisk,
-    convex_set: ConvexSet,
+    losses: ExactLosses,
     epsilon: float,
     k: float,
     bits: BitSource,
@@ -299,6 +224,7 @@ def _grid_walk(
         raise ValueError(f"error_share must be in (0, 1), got error_share={error_share!r}")
     if walk_steps is not None and (isinstance(walk_steps, bool) or int(walk_steps) != walk_steps or walk_steps < 1):
         raise ValueError(f"walk_steps must be a whole number of at least 1, got walk_steps={walk_steps!r}")
+    risk, convex_set = losses.risk, losses.convex_set
     if certify and risk.dimension > 2:
         raise ValueError(
             f"the grid walk is certified in at most two dimensions, got {risk.dimension}; without a certificate it is "
@@ -308,8 +234,13 @@ def _grid_walk(
         raise ValueError("certify=False needs walk_steps")
     cells = cells_per_axis if cells_per_axis is not None else (128 if risk.dimension == 1 else 24)
     scale = usable_epsilon(epsilon) * (1.0 - error_share) / k
-    slope = scale * risk.n_records * (risk.lipschitz + regularization_of(risk) * _norms(convex_set)[1])
-    walk = grid_walk_for(risk, convex_set, scale, cells, slope * convex_set.diameter)
+    slope = scale * risk.n_records * (risk.lipschitz + regularization_of(risk) * norm_bounds(convex_set)[1])
+    largest = slope * convex_set.diameter
+    if not largest * 2.0**-50 <= 0.25 * epsilon * EPSILON_SLACK:
+        raise ValueError(
+            f"the grid walk cannot pay for rounding exponents of up to {largest:.3g}: take a smaller set or epsilon"
+        )
+    walk = grid_walk_for(losses, scale, cells, largest)
     if not certify:
         assert walk_steps is not None
         theta = walk.sample_uncertified(walk_steps, _MOST_UNCERTIFIED_RUNS, bits)

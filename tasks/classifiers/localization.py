@@ -15,17 +15,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from schemas.events import Event
 from schemas.learning import Adjacency
-from tasks.accounting.gaussian_profile import gaussian_epsilon
 from tasks.classifiers.base import PrivateClassifier
 from tasks.classifiers.budget import PrivacyBudget
 from tasks.classifiers.certified import minimiser_norm_bound
 from tasks.classifiers.convex_sets import Ball, BallIntersection
-from tasks.classifiers.exponential_sampling import choose_sampler, exponential_sample
+from tasks.classifiers.exponential_sampling import exponential_sample
 from tasks.classifiers.fit import Fit
+from tasks.classifiers.localized_risks import by_public_numbers, refuse_what_cannot_be_sampled, risk_on
 from tasks.classifiers.noisy_sgd import noisy_sgd
 from tasks.classifiers.output_perturbation import (
     DEFAULT_TOLERANCE,
     MarginLossName,
+    assumptions_on_size,
+    checked_risk_parameters,
     perturbed_minimum,
     regularised_risk,
 )
@@ -48,7 +50,8 @@ class Localized:
     Attributes
     ----------
     convex_set : Ball or BallIntersection
-        C_0: C cut to the ball of `radius` about `theta`; C itself where that ball holds all of it.
+        C_0: the ball of `radius` about `theta`, cut to C for gradient descent; C itself where that ball holds all of
+        it.
     theta : ndarray of float64, shape (p,)
         Released.
     radius : float
@@ -105,14 +108,8 @@ def stage_budgets(budget: PrivacyBudget, share: float) -> tuple[PrivacyBudget, P
     if budget.is_pure:
         first = share * budget.epsilon
         return PrivacyBudget(first), PrivacyBudget(budget.epsilon - first)
-    mu = budget.mu * (1.0 - 2.0**-30)  # more than the conversions below can lose
-    return _of_mu(math.sqrt(share) * mu, budget.delta), _of_mu(math.sqrt(1.0 - share) * mu, budget.delta)
-
-
-def _of_mu(mu: float, delta: float) -> PrivacyBudget:
-    while not gaussian_epsilon(mu, delta) > 0.0:  # delta alone would pay for it: ask for less, so that epsilon counts
-        delta *= 0.5
-    return PrivacyBudget(gaussian_epsilon(mu, delta), delta)
+    first, second = (math.sqrt(part) * budget.mu for part in (share, 1.0 - share))
+    return PrivacyBudget.of_mu(first, budget.delta), PrivacyBudget.of_mu(second, budget.delta)
 
 
 def localize(
@@ -125,7 +122,7 @@ def localize(
     failure_probability: float = DEFAULT_FAILURE_PROBABILITY,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> Localized:
-    """Stage 1: perturb the minimiser, and cut the set to where it must nearly surely be.
+    """Stage 1: perturb the minimiser, and take the set where it must nearly surely be.
 
     Parameters
     ----------
@@ -148,6 +145,11 @@ def localize(
         If the solver does not reach the tolerance.
     ValueError
         If an argument is outside its range.
+
+    Notes
+    -----
+    For exponential sampling (delta 0) C_0 is a whole ball, also where it reaches beyond C: any released set is allowed,
+    the regularised risk is defined everywhere, and only for whole balls is the sampler's acceptance bounded.
     """
     if not isinstance(convex_set, Ball):
         raise ValueError(f"localisation needs a Ball, got {type(convex_set).__name__}")
@@ -166,7 +168,9 @@ def localize(
     reach = float(np.linalg.norm(found.theta - convex_set.centre)) + convex_set.radius
     if radius >= reach:
         return Localized(convex_set, found.theta, radius, found.events)
-    return Localized(BallIntersection(convex_set, Ball(found.theta, radius)), found.theta, radius, found.events)
+    ball = Ball(found.theta, radius)
+    cut = ball if budget.is_pure and not budget.is_infinite else BallIntersection(convex_set, ball)
+    return Localized(cut, found.theta, radius, found.events)
 
 
 def localization(
@@ -209,7 +213,8 @@ def localization(
     NotCertifiedError
         If the solver does not reach the tolerance.
     ValueError
-        If an argument is outside its range, or no sampler is exact for this risk and set.
+        If an argument is outside its range, or no sampler is exact for this risk and set; from public numbers, before
+        anything is drawn.
 
     Notes
     -----
@@ -225,7 +230,9 @@ def localization(
     """
     first, second = stage_budgets(budget, share)
     if budget.is_pure and not budget.is_infinite:
-        choose_sampler(risk, convex_set)  # refuses, with what to do, before anything is spent
+        refuse_what_cannot_be_sampled(
+            risk, convex_set, first, second, adjacency, failure_probability=failure_probability, tolerance=tolerance
+        )
     localized = localize(
         risk,
         convex_set,
@@ -238,13 +245,20 @@ def localization(
     if budget.is_infinite:
         return Localization(localized.theta, localized, ())
     events: tuple[Event, ...]
+    inner = risk_on(risk, localized.convex_set)
     if budget.is_pure:
-        drawn = exponential_sample(risk, localized.convex_set, second.epsilon, adjacency=adjacency, bits=bits)
+        drawn = exponential_sample(inner, localized.convex_set, second.epsilon, adjacency=adjacency, bits=bits)
         theta = drawn.theta
         events = (*localized.events, second.as_approximate())
     else:
         outcome = noisy_sgd(
-            risk, localized.convex_set, second, adjacency=adjacency, bits=bits, n_steps=n_steps, averaging="tail"
+            by_public_numbers(inner),
+            localized.convex_set,
+            second,
+            adjacency=adjacency,
+            bits=bits,
+            n_steps=n_steps,
+            averaging="tail",
         )
         theta, events = outcome.theta, (*localized.events, *outcome.events)
     return Localization(theta, localized, events)
@@ -262,8 +276,8 @@ class LocalizationClassifier(PrivateClassifier):
         The hinge only with delta above 0: exact exponential sampling needs a bounded second derivative.
     regularization : float, default=0.1
         Delta of (Delta / 2) |w|^2 a record, above 0. Exact sampling accepts at least exp(-beta / (2 Delta)) of its
-        proposals in any dimension, beta the loss's curvature (0.25 for "logistic", 0.5 / huber_width else), and is
-        refused below 1e-5.
+        proposals in any dimension (with its best anchor, for up to `public_size` rows), beta the loss's curvature (0.25
+        for "logistic", 0.5 / huber_width else), and is refused below 1e-5.
     huber_width : float, default=0.5
         h of the Huberised hinge.
     share : float, default=0.5
@@ -275,8 +289,9 @@ class LocalizationClassifier(PrivateClassifier):
     tolerance : float, default=0.01
         The solver's certified distance as a part of the sensitivity.
     public_size : int, default=None
-        The number of records that the regulariser's weight and the noise are set by; None: the number of rows, which
-        is the same in both tables under "replace_one" and counts as public under "add_remove".
+        The number of records that the regulariser's weight, the noise and the sets are set by, at least a quarter of
+        the number of rows; more rows than it cost accuracy. None: the number of rows, which is the same in both tables
+        under "replace_one" and counts as public under "add_remove".
 
     Other parameters are those of `PrivateClassifier`.
 
@@ -346,12 +361,16 @@ class LocalizationClassifier(PrivateClassifier):
 
     def _checked(self, sample_weight: Any) -> PrivacyBudget:
         budget = super()._checked(sample_weight)
+        checked_risk_parameters(self.loss, self.huber_width, self.regularization, self.public_size)
         if self.loss == "hinge" and budget.is_pure and not budget.is_infinite:
             raise ValueError(
                 "loss='hinge' needs delta above 0: no exact sampler is known for it in more than a few dimensions; "
                 "take loss='huberised-hinge'"
             )
         return budget
+
+    def _assumptions(self) -> list[str]:
+        return assumptions_on_size(super()._assumptions(), self.adjacency, self.public_size)
 
     def _fit_rows(
         self, rows: FloatArray, labels: IntArray, n_classes: int, budget: PrivacyBudget, bits: BitSource

@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.classifiers.convex_sets import Ball, BallIntersection, Box, ConvexSet
+from tasks.classifiers.exact_losses import ExactLosses
 from tasks.classifiers.risks import EmpiricalRisk, MarginRisk
 from tasks.classifiers.selection_law import exponential_choice
 from tasks.noise.bits import BitSource
 
-__all__ = ["LARGEST_DIMENSION", "net_of", "risk_values", "sample_from_net"]
+__all__ = ["LARGEST_DIMENSION", "net_of", "risk_values", "sample_from_net", "scores_of"]
 
 FloatArray = NDArray[np.float64]
 
@@ -20,17 +21,16 @@ _CELLS_AT_A_TIME = 2**20  # records times parameters in one matrix
 
 
 def sample_from_net(
-    risk: EmpiricalRisk, convex_set: ConvexSet, range_bound: float, epsilon: float, bits: BitSource, net_points: int
+    losses: ExactLosses, range_bound: float, epsilon: float, bits: BitSource, net_points: int
 ) -> FloatArray:
     """Draw a point of `net_of(convex_set, net_points)`, proportionally to exp(-epsilon risk / range_bound).
 
     Parameters
     ----------
-    risk : EmpiricalRisk
-        In at most three dimensions.
-    convex_set : ConvexSet
+    losses : ExactLosses
+        Of a risk and a set in at most three dimensions.
     range_bound, epsilon : float
-        As in `exponential_choice`.
+        As in `exponential_choice`, for the totals of `losses` times their unit: its `range_excess` included.
     bits : BitSource
     net_points : int
         Size of the net, about; public.
@@ -41,12 +41,19 @@ def sample_from_net(
 
     Notes
     -----
-    Purely epsilon private by `exponential_choice`, whatever the net, because the net is fixed by public numbers. A
-    coarse net costs utility only: at most n L times the distance from the minimiser to the net, and for a smooth risk
-    about its square times half the curvature.
+    Purely epsilon private by `exponential_choice`, whatever the net: it is fixed by public numbers, and scores are
+    exact sums of what single records contribute. A coarse net costs utility only: at most n L times the distance from
+    the minimiser to the net, and for a smooth risk about its square times half the curvature.
     """
-    net = net_of(convex_set, net_points)
-    return net[exponential_choice(risk_values(risk, net), range_bound, epsilon, bits)]
+    net = net_of(losses.convex_set, net_points)
+    return net[exponential_choice(scores_of(losses, net), range_bound, epsilon, bits)]
+
+
+def scores_of(losses: ExactLosses, net: FloatArray) -> FloatArray:
+    """By what the risk at each point exceeds the least one of all, shape (m,): one rounding of an exact difference."""
+    totals = losses.totals(net)
+    least = min(totals)
+    return np.array([float(total - least) for total in totals]) * losses.unit
 
 
 def net_of(convex_set: ConvexSet, net_points: int) -> FloatArray:
@@ -109,11 +116,11 @@ def bounding_box(convex_set: ConvexSet) -> tuple[FloatArray, FloatArray]:
 
 
 def risk_values(risk: EmpiricalRisk, thetas: FloatArray) -> FloatArray:
-    """The risk of each parameter, thetas of shape (m, p); shape (m,)."""
+    """The risk of each parameter, thetas of shape (m, p); shape (m,). In doubles: not to draw by."""
     if not isinstance(risk, MarginRisk):
         return np.array([risk.value(theta) for theta in thetas])
     count = max(1, _CELLS_AT_A_TIME // (risk.n_records * risk.n_problems))
-    own = 0.5 * risk.n_records * risk.regularization * np.einsum("ij,ij->i", thetas, thetas)
+    own = 0.5 * risk.total_regularization * np.einsum("ij,ij->i", thetas, thetas)
     width = risk.rows.shape[1]
     for start in range(0, len(thetas), count):
         block = thetas[start : start + count]

@@ -24,10 +24,14 @@ from numpy.typing import NDArray
 from schemas.events import Event
 from schemas.learning import Adjacency
 from tasks.classifiers.budget import PrivacyBudget
+from tasks.classifiers.clipped_risk import ClippedMarginRisk
 from tasks.classifiers.convex_sets import ConvexSet
+from tasks.classifiers.exact_losses import on_exact_rows
+from tasks.classifiers.exact_rows import query_grid as query_grid_of
 from tasks.classifiers.fit import PoissonSampledGaussian
 from tasks.classifiers.noisy_sgd_plan import Schedule, plan_noisy_sgd
-from tasks.classifiers.risks import EmpiricalRisk
+from tasks.classifiers.parameter_norms import norm_bounds, refuse_beyond_parameter_norm
+from tasks.classifiers.risks import EmpiricalRisk, MarginRisk
 from tasks.classifiers.step_sizes import StepRule, step_sizes
 from tasks.noise.bits import BitSource, draw_below, draw_words
 
@@ -124,9 +128,10 @@ def noisy_sgd(
     averaging : {"tail", "last"}, default="tail"
         Give the mean of the second half of the iterates, or the last one; the paper's schedule gives the last.
     query_grid : float, default=None
-        Gradients are taken at the iterate with each coordinate rounded towards 0 to a multiple of this. That lets the
-        caller make products exact, hence independent of the order in which records are added up. The set must be
-        closed under it for risks that are Lipschitz on the set only.
+        A power of two. Gradients are taken at the iterate with each coordinate rounded towards 0 to a multiple of this,
+        and at rows of margins on a grid as well, so that a record's margin is formed without rounding and does not
+        depend on the place of its row in a matrix. None: for risks of margins `exact_rows.query_grid` of the largest
+        norm in the set, for others no grid; a coarser one may be given, a finer one is refused.
     observer : callable, default=None
         Called after each step with its number from 1, the new iterate and the released sum of gradients: both are
         covered by the guarantee.
@@ -138,7 +143,8 @@ def noisy_sgd(
     Raises
     ------
     ValueError
-        If an argument is outside its range; nothing was drawn then.
+        If an argument is outside its range, or the set goes beyond the norm up to which the risk's Lipschitz constant
+        holds; nothing was drawn then.
 
     Notes
     -----
@@ -146,13 +152,14 @@ def noisy_sgd(
 
     - all records: 2 L for replacing a record and L for adding or removing one;
     - Poisson sample: L, for adding or removing one;
-    - paper: 2 n L for replacing one (n times the gradient of one record),
+    - paper: 2 n L for replacing one (n times the gradient of one record; nothing is added up),
 
-    plus 2 n (n + 8) 2^-53 L for the rounding of a sum of n gradients in doubles on both tables: any order of adding up
-    products errs in a coordinate by at most (n + 8) 2^-53 times the sum of their magnitudes, and those sums over all
-    coordinates have a norm of at most n L. There n is the number of records rounded up to a power of two, at least
-    2^15 (an allowance of 2^-22 L). The noise is exact on a lattice, see `VectorLattice`. Everything else (steps,
-    projection, averaging, the regulariser) is post-processing and public numbers.
+    for the first two plus 2 n (n + 8) 2^-53 L for the rounding of a sum of n gradients in doubles on both tables: any
+    order of adding up products errs in a coordinate by at most (n + 8) 2^-53 times the sum of their magnitudes, and
+    those sums over all coordinates have a norm of at most n L. There n is the number of records rounded up to a power
+    of two, at least 2^15 (an allowance of 2^-22 L). What a record contributes depends on that record alone, see
+    `query_grid`. The noise is exact on a lattice, see `VectorLattice`. Everything else (steps, projection, averaging,
+    the regulariser) is post-processing and public numbers.
 
     T steps over all records, each with multiplier sqrt(T) / mu, are mu-Gaussian differentially private together. For
     Poisson samples and for the paper's schedule see `tasks.classifiers.subsampling`. The paper's variance is not taken
@@ -170,6 +177,8 @@ def noisy_sgd(
     Bassily, Smith, Thakurta, "Private empirical risk minimization" (FOCS 2014), algorithm 1 and section 2.
     """
     _checked(risk, convex_set, schedule, step_size, averaging)
+    grid = _grid_for(risk, convex_set, query_grid)
+    risk = on_exact_rows(risk)
     plan = plan_noisy_sgd(risk, budget, adjacency, schedule, n_steps, sampling_probability)
     sizes = step_sizes(risk, convex_set, plan, step_size)
     tail_from = plan.n_steps // 2 if averaging == "tail" and schedule == "practical" else plan.n_steps - 1
@@ -187,7 +196,7 @@ def noisy_sgd(
                 noise = law.sample((ahead, risk.dimension), bits=bits)
             if plan.single:
                 drawn = draw_below(np.full(ahead, plan.n_records, dtype=np.int64), bits)
-        at = theta if query_grid is None else np.trunc(theta / query_grid) * query_grid
+        at = theta if grid is None else np.trunc(theta / grid) * grid
         if plan.single:
             gradient = plan.n_records * risk.loss_gradient(at, drawn[place : place + 1])
         elif plan.sampling < 1.0:
@@ -216,6 +225,21 @@ def noisy_sgd(
     )
 
 
+def _grid_for(risk: EmpiricalRisk, convex_set: ConvexSet, query_grid: float | None) -> float | None:
+    """The grid that gradients are asked for on: no finer than what makes scalar products exact; None without any."""
+    if query_grid is None and not isinstance(risk, MarginRisk | ClippedMarginRisk):
+        return None  # distances and inner products: coordinate by coordinate
+    finest = query_grid_of(norm_bounds(convex_set)[1])
+    if query_grid is None:
+        return finest
+    if isinstance(query_grid, bool) or not finest <= query_grid < math.inf or math.frexp(query_grid)[0] != 0.5:
+        raise ValueError(
+            f"query_grid must be a power of two of at least {finest:.3g} for parameters of this set, got "
+            f"query_grid={query_grid!r}"
+        )
+    return query_grid
+
+
 def poisson_sample(n_records: int, probability: float, bits: BitSource) -> IntArray:
     """The records that are in a step's sample: each with this probability, independently.
 
@@ -242,6 +266,7 @@ def _checked(
 ) -> None:
     if risk.dimension != convex_set.dimension:
         raise ValueError(f"the risk has {risk.dimension} parameters, the set {convex_set.dimension}")
+    refuse_beyond_parameter_norm(risk, convex_set)
     if not 0.0 < risk.lipschitz < math.inf:
         raise ValueError(f"the risk must be Lipschitz with a finite constant above 0, got lipschitz={risk.lipschitz!r}")
     if schedule not in ("practical", "paper"):

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from schemas.learning import Adjacency
 from tasks.classifiers.base import PrivateClassifier
 from tasks.classifiers.budget import PrivacyBudget
-from tasks.classifiers.clipped_risk import ROW_GRID, ClippedMarginRisk, on_row_grid
+from tasks.classifiers.clipped_risk import ClippedMarginRisk
 from tasks.classifiers.convex_sets import Ball
+from tasks.classifiers.exact_rows import on_row_grid, query_grid
 from tasks.classifiers.fit import Fit
 from tasks.classifiers.losses import margin_loss
 from tasks.classifiers.noisy_sgd import Averaging, Schedule, StepRule, noisy_sgd
@@ -193,7 +194,7 @@ n_jobs, random_state
             sampling_probability=self.sampling_probability,
             step_size=step_size,
             averaging=self.averaging,
-            query_grid=2.0 ** math.ceil(math.log2(radius)) * ROW_GRID / 4.0,
+            query_grid=query_grid(radius),
         )
         return Fit(
             weights=risk.weights(run.theta),

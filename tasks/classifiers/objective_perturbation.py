@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,8 +16,14 @@ from tasks.classifiers.budget import PrivacyBudget
 from tasks.classifiers.certified import certified_minimum
 from tasks.classifiers.fit import Fit
 from tasks.classifiers.lattice import SLACK, lattice_for, norm_noise
+from tasks.classifiers.number_checks import check_number
 from tasks.classifiers.objective_profile import determinant_loss, gaussian_shift
-from tasks.classifiers.output_perturbation import parts_of, regularised_risk
+from tasks.classifiers.output_perturbation import (
+    assumptions_on_size,
+    checked_risk_parameters,
+    parts_of,
+    regularised_risk,
+)
 from tasks.classifiers.risks import MarginRisk
 from tasks.classifiers.row_map import NormRule
 from tasks.noise.bits import BitSource
@@ -34,6 +40,7 @@ RELEASE_SHARE = 0.01
 """Part of the budget that pays for the minimiser being inexact."""
 
 _SHARES = np.linspace(0.01, 0.95, 95)  # of epsilon, for the determinant
+_LARGEST_EXPONENT = 700.0  # beyond, the regularisation that the determinant asks for is none in doubles anyway
 
 
 @dataclass(frozen=True)
@@ -113,11 +120,9 @@ def plan_objective(
             f"{type(risk).__name__}"
         )
     k, p, slope = risk.n_problems, risk.dimension, risk.loss.lipschitz
-    for name, value in (("regularization", regularization), ("target_norm", target_norm)):
-        if isinstance(value, bool) or not 0.0 < value < math.inf:
-            raise ValueError(f"{name} must be above 0 and finite, got {name}={value!r}")
-    if isinstance(tolerance, bool) or not 0.0 < tolerance <= 1.0:
-        raise ValueError(f"tolerance must be in (0, 1], got tolerance={tolerance!r}")
+    regularization = check_number("regularization", regularization, "(0, inf)")
+    target_norm = check_number("target_norm", target_norm, "(0, inf)")
+    tolerance = check_number("tolerance", tolerance, "(0, 1]")
     determinant_loss(risk.smoothness, regularization, risk.hessian_rank)  # refuses a loss with a kink
     if budget.is_infinite:
         return ObjectivePlan(regularization, 0.0, math.inf, 0.0, False, budget, tolerance)
@@ -125,7 +130,8 @@ def plan_objective(
     epsilon, delta = (budget.epsilon - released.epsilon) / SLACK, budget.delta - released.delta
 
     def split(share: float) -> tuple[float, float, float]:
-        lam = max(regularization, risk.smoothness / math.expm1(share * epsilon / risk.hessian_rank))
+        exponent = min(share * epsilon / risk.hessian_rank, _LARGEST_EXPONENT)
+        lam = max(regularization, risk.smoothness / math.expm1(exponent))
         loss = determinant_loss(risk.smoothness, lam, risk.hessian_rank) * SLACK
         rest = epsilon - loss
         if not rest > 0.0:
@@ -162,7 +168,9 @@ def objective_perturbation(risk: MarginRisk, plan: ObjectivePlan, bits: BitSourc
     Raises
     ------
     NotCertifiedError
-        If the solver does not reach the plan's tolerance. Nothing was released then.
+        If the solver does not reach the plan's tolerance, which depends on the records. Nothing was released then.
+    ValueError
+        If doubles cannot certify it, by public numbers.
 
     Notes
     -----
@@ -180,7 +188,7 @@ def objective_perturbation(risk: MarginRisk, plan: ObjectivePlan, bits: BitSourc
     Iyengar, Near, Song, Thakkar, Thakurta, Wang (2019), algorithm 1.
     """
     p, lam = risk.dimension, plan.regularization
-    whole = MarginRisk(risk.rows, risk.signs, risk.loss, lam / risk.n_records)
+    whole = replace(risk, regularization=lam / risk.nominal_size)
     if plan.noise_scale == 0.0:
         return certified_minimum(whole, plan.gradient_tolerance / lam, np.zeros(p)).theta
     size = plan.noise_scale if plan.gaussian else math.sqrt(p) * plan.noise_scale
@@ -191,7 +199,9 @@ def objective_perturbation(risk: MarginRisk, plan: ObjectivePlan, bits: BitSourc
     longest = 100.0 * (p + 1) * size  # |b| is beyond it with a probability below 2^-128
     off = 0.5 * math.sqrt(p) * spacing + 2.0**-40 * longest
     tau = (plan.gradient_tolerance + off) / lam * SLACK
-    theta = certified_minimum(whole, plan.gradient_tolerance / lam, b).theta
+    # |b| is beyond the bound with a probability below 2^-128: tails of chi of p degrees of freedom and of Gamma(p)
+    bound = plan.noise_scale * (math.sqrt(p) + 14.0 if plan.gaussian else p + math.sqrt(180.0 * p) + 90.0)
+    theta = certified_minimum(whole, plan.gradient_tolerance / lam, b, linear_bound=bound).theta
     released = plan.released
     if released.is_pure:
         lattice = lattice_for(p, 2.0 * tau, math.sqrt(p + 1.0) / released.epsilon)
@@ -218,8 +228,9 @@ class ObjectivePerturbationClassifier(PrivateClassifier):
     tolerance : float, default=1e-4
         Where the solver stops, in units of the linear term's size in one coordinate.
     public_size : int, default=None
-        The number of records by which `regularization` is multiplied; None: the number of rows, which is the same
-        in both tables under "replace_one" and counts as public under "add_remove".
+        The number of records by which `regularization` is multiplied, at least a quarter of the number of rows. None:
+        the number of rows, which is the same in both tables under "replace_one" and counts as public under
+        "add_remove".
 
     Other parameters are those of `PrivateClassifier`.
 
@@ -281,6 +292,15 @@ class ObjectivePerturbationClassifier(PrivateClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    def _checked(self, sample_weight: Any) -> PrivacyBudget:
+        budget = super()._checked(sample_weight)
+        checked_risk_parameters(self.loss, self.huber_width, self.regularization, self.public_size)
+        check_number("target_norm", self.target_norm, "(0, inf)")
+        return budget
+
+    def _assumptions(self) -> list[str]:
+        return assumptions_on_size(super()._assumptions(), self.adjacency, self.public_size)
+
     def _fit_rows(
         self, rows: FloatArray, labels: IntArray, n_classes: int, budget: PrivacyBudget, bits: BitSource
     ) -> Fit:
@@ -293,14 +313,11 @@ class ObjectivePerturbationClassifier(PrivateClassifier):
             regularization=self.regularization,
             public_size=self.public_size,
         )
-        if isinstance(self.target_norm, bool) or not 0.0 < self.target_norm < math.inf:
-            raise ValueError(f"target_norm must be above 0 and finite, got target_norm={self.target_norm!r}")
-        size = len(rows) if self.public_size is None else int(self.public_size)
         plan = plan_objective(
             risk,
             budget,
             adjacency=self.adjacency,
-            regularization=float(self.regularization) * size,
+            regularization=risk.total_regularization,
             target_norm=float(self.target_norm) * math.sqrt(risk.n_problems),
             tolerance=self.tolerance,
         )

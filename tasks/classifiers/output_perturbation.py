@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -20,16 +20,25 @@ from tasks.classifiers.convex_sets import Ball, ConvexSet
 from tasks.classifiers.fit import Fit
 from tasks.classifiers.lattice import VectorLattice, lattice_for
 from tasks.classifiers.losses import margin_loss
-from tasks.classifiers.risks import EmpiricalRisk, MarginRisk
+from tasks.classifiers.number_checks import check_count, check_number
+from tasks.classifiers.risks import EmpiricalRisk, MarginRisk, SquaredDistance, total_strong_convexity
 from tasks.classifiers.row_map import NormRule
 from tasks.noise.bits import BitSource
 
-__all__ = ["OutputPerturbationClassifier", "PerturbedMinimum", "minimiser_sensitivity", "perturbed_minimum"]
+__all__ = [
+    "OutputPerturbationClassifier",
+    "PerturbationPlan",
+    "PerturbedMinimum",
+    "minimiser_sensitivity",
+    "perturbed_minimum",
+    "plan_perturbation",
+]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 MarginLossName = Literal["logistic", "huberised-hinge", "hinge"]
 
+_WANTED_NOISE = 0.2  # standard deviation of the noise in a weight, by default
 DEFAULT_TOLERANCE = 0.01
 
 
@@ -60,47 +69,68 @@ def minimiser_sensitivity(risk: EmpiricalRisk, adjacency: Adjacency) -> float:
     n Delta strongly convex and h is 2 L Lipschitz: one record's loss for another one's; the regulariser is the same
     in both and cancels. By optimality F(w') >= F(w) + (M/2)|w - w'|^2 and F'(w) >= F'(w') + (M/2)|w - w'|^2; their
     sum is M |w - w'|^2 <= h(w) - h(w') <= 2 L |w - w'|. When a record is added or removed, h is its loss alone, L
-    Lipschitz; M must then be the same public number in both tables (for the estimators: `public_size` times
-    `regularization`).
+    Lipschitz; M must then be the same public number in both tables (`MarginRisk.public_size`). Only what h does between
+    the minimisers counts: means of points lie in the points' ball, whatever set is searched.
 
     References
     ----------
     Bassily, Smith, Thakurta (2014), algorithm 3; Chaudhuri, Monteleoni, Sarwate (2011), lemma 7.
     """
-    m = risk.n_records * risk.strong_convexity
+    m = total_strong_convexity(risk)
     if not m > 0.0:
         raise ValueError("the risk must be strongly convex: regularization must be above 0")
-    return parts_of(adjacency) * risk.lipschitz / m
+    lipschitz = risk.lipschitz
+    if isinstance(risk, SquaredDistance):
+        lipschitz = max(lipschitz, 2.0 * risk.point_norm)
+    return parts_of(adjacency) * lipschitz / m
 
 
 @dataclass(frozen=True, eq=False)
-class PerturbedMinimum:
-    """A released minimiser, and the law of its distance from the exact one.
+class PerturbationPlan:
+    """What public numbers fix of a release: sensitivity, noise and price.
 
     Attributes
     ----------
-    theta : ndarray of float64, shape (p,)
-        Released: it carries the noise, and is projected to the convex set where there is one.
+    dimension : int
+        p.
     sensitivity : float
         l2, of the certified minimiser: that of the exact one and twice the solver's public tolerance.
     tolerance : float
         The solver's, in units of theta.
-    noise_scale : float
-        The Gaussian noise's standard deviation in each coordinate, or the scale of the Gamma law of the noise's norm
-        (of shape p); 0 without noise.
+    relative_noise : float
+        Size of the noise in a coordinate, in sensitivities; 0 without noise.
     lattice : VectorLattice or None
-        On which it was released; None without noise.
-    gaussian : bool
-    events : sequence of Event
+        On which it is released; None without noise.
+    budget : PrivacyBudget
     """
 
-    theta: FloatArray
+    dimension: int
     sensitivity: float
     tolerance: float
-    noise_scale: float
+    relative_noise: float
     lattice: VectorLattice | None
-    gaussian: bool
-    events: Sequence[Event] = field(default_factory=tuple)
+    budget: PrivacyBudget
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether the noise is Gaussian, or has the density exp(-epsilon |b| / S)."""
+        return not self.budget.is_pure
+
+    @property
+    def noise_scale(self) -> float:
+        """The Gaussian noise's standard deviation in each coordinate, or the scale of the Gamma law of the noise's norm
+        (of shape p); 0 without noise."""
+        if self.lattice is None:
+            return 0.0
+        reach = self.lattice.steps * self.lattice.spacing
+        return reach * self.relative_noise if self.gaussian else reach / self.budget.epsilon
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """What the release costs."""
+        if self.lattice is None:
+            return ()
+        return (self.budget.as_gaussian() if self.gaussian else self.budget.as_approximate(),)
 
     def radius(self, failure_probability: float) -> float:
         """The radius about theta outside of which the exact minimiser lies with at most this probability.
@@ -121,13 +151,46 @@ class PerturbedMinimum:
             raise ValueError(f"failure_probability must be in (0, 1), got {failure_probability=}")
         if self.lattice is None:
             return self.tolerance
-        p = self.theta.size
+        p = self.dimension
         if self.gaussian:
             tail = math.sqrt(float(stats.chi2.isf(failure_probability, p)))
         else:
             tail = float(special.gammainccinv(p, failure_probability))
         rounding = math.sqrt(p) * self.lattice.spacing
         return tail * self.noise_scale * (1.0 + 1e-9) + rounding + self.tolerance
+
+
+@dataclass(frozen=True, eq=False)
+class PerturbedMinimum(PerturbationPlan):
+    """A released minimiser, and the law of its distance from the exact one.
+
+    Attributes
+    ----------
+    theta : ndarray of float64, shape (p,)
+        Released: it carries the noise, and is projected to the convex set where there is one.
+    """
+
+    theta: FloatArray
+
+
+def plan_perturbation(
+    risk: EmpiricalRisk, budget: PrivacyBudget, *, adjacency: Adjacency, tolerance: float = DEFAULT_TOLERANCE
+) -> PerturbationPlan:
+    """Sensitivity and noise of `perturbed_minimum`; reads only the constants of the risk.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+    """
+    tolerance = check_number("tolerance", tolerance, "(0, 1]")
+    exact = minimiser_sensitivity(risk, adjacency)
+    sensitivity, relative = exact * (1.0 + 2.0 * tolerance), 0.0
+    lattice: VectorLattice | None = None
+    if not budget.is_infinite:
+        relative = math.sqrt(risk.dimension + 1.0) / budget.epsilon if budget.is_pure else 1.0 / budget.mu
+        lattice = lattice_for(risk.dimension, sensitivity, relative)
+    return PerturbationPlan(risk.dimension, sensitivity, tolerance * exact, relative, lattice, budget)
 
 
 def perturbed_minimum(
@@ -170,25 +233,31 @@ def perturbed_minimum(
     Both neighbours' computed minimisers are within `tolerance` S0 of the exact ones, for certain, so they are within
     S = (1 + 2 tolerance) S0 of each other. The noise is added on a lattice, see `lattice`.
     """
-    if isinstance(tolerance, bool) or not 0.0 < tolerance <= 1.0:
-        raise ValueError(f"tolerance must be in (0, 1], got tolerance={tolerance!r}")
-    exact = minimiser_sensitivity(risk, adjacency)
-    theta = certified_minimum(risk, tolerance * exact).theta
-    sensitivity, scale = exact * (1.0 + 2.0 * tolerance), 0.0
-    lattice: VectorLattice | None = None
-    events: tuple[Event, ...] = ()
-    if not budget.is_infinite:
-        relative = math.sqrt(risk.dimension + 1.0) / budget.epsilon if budget.is_pure else 1.0 / budget.mu
-        lattice = lattice_for(risk.dimension, sensitivity, relative)
-        if budget.is_pure:
-            theta = lattice.add_norm_noise(theta, budget.epsilon, bits)
-            scale, events = lattice.steps * lattice.spacing / budget.epsilon, (budget.as_approximate(),)
+    plan = plan_perturbation(risk, budget, adjacency=adjacency, tolerance=tolerance)
+    theta = certified_minimum(risk, plan.tolerance).theta
+    if plan.lattice is not None:
+        if plan.gaussian:
+            theta = plan.lattice.add_gaussian(theta, plan.relative_noise, bits)
         else:
-            theta = lattice.add_gaussian(theta, relative, bits)
-            scale, events = lattice.steps * lattice.spacing * relative, (budget.as_gaussian(),)
+            theta = plan.lattice.add_norm_noise(theta, budget.epsilon, bits)
     if convex_set is not None:
         theta = convex_set.project(theta)
-    return PerturbedMinimum(theta, sensitivity, tolerance * exact, scale, lattice, not budget.is_pure, events)
+    return PerturbedMinimum(**vars(plan), theta=theta)
+
+
+def checked_risk_parameters(loss: str, huber_width: float, regularization: Any, public_size: Any) -> None:
+    """Refuse parameters that `regularised_risk` cannot take; no row is needed for that.
+
+    Raises
+    ------
+    ValueError
+        If one is outside its range.
+    """
+    margin_loss(loss, huber_width)
+    if isinstance(regularization, bool) or not 0.0 < regularization < math.inf:
+        raise ValueError(f"regularization must be above 0 and finite, got regularization={regularization!r}")
+    if public_size is not None:
+        check_count("public_size", public_size)
 
 
 def regularised_risk(
@@ -208,14 +277,21 @@ def regularised_risk(
     ValueError
         If a parameter is outside its range.
     """
-    if isinstance(regularization, bool) or not 0.0 < regularization < math.inf:
-        raise ValueError(f"regularization must be above 0 and finite, got regularization={regularization!r}")
-    if public_size is not None and (isinstance(public_size, bool) or not public_size >= 1):
-        raise ValueError(f"public_size must be None or a number of records of at least 1, got {public_size=}")
-    size = len(rows) if public_size is None else int(public_size)
-    return MarginRisk(
-        rows, signs_of(labels, n_classes), margin_loss(loss, huber_width), regularization * (size / len(rows))
-    )
+    checked_risk_parameters(loss, huber_width, regularization, public_size)
+    signs = signs_of(labels, n_classes)
+    return MarginRisk(rows, signs, margin_loss(loss, huber_width), float(regularization), public_size)
+
+
+def assumptions_on_size(assumed: list[str], adjacency: Adjacency, public_size: int | None) -> list[str]:
+    """What a guarantee assumes about the number of records, where `public_size` stands for it in every scale."""
+    if public_size is None or adjacency != "add_remove":
+        return assumed
+    others = [text for text in assumed if not text.startswith("the number of records is public")]
+    return [
+        *others,
+        "public_size was chosen without looking at the rows, and there are at most four times as many records, which "
+        "is what the rounding of sums is allowed for",
+    ]
 
 
 def signs_of(labels: IntArray, n_classes: int) -> FloatArray:
@@ -223,6 +299,34 @@ def signs_of(labels: IntArray, n_classes: int) -> FloatArray:
     if n_classes == 2:
         return np.where(labels == 1, 1.0, -1.0)[:, None]
     return np.where(labels[:, None] == np.arange(n_classes), 1.0, -1.0)
+
+
+def default_regularization(
+    n_records: int, n_problems: int, n_columns: int, budget: PrivacyBudget, adjacency: Adjacency
+) -> float:
+    """The Delta with which the noise in each weight has a standard deviation of about a fifth; public numbers only.
+
+    Parameters
+    ----------
+    n_records, n_problems, n_columns : int
+        n, k (1 for two classes) and the rows' columns.
+    budget : PrivacyBudget
+    adjacency : {"replace_one", "add_remove"}
+
+    Returns
+    -------
+    float
+        parts sqrt(k) z / (n / 5), with z the noise of one weight in sensitivities, in [1e-4, 10]; 1e-3 without noise.
+
+    Notes
+    -----
+    A fifth was chosen by looking at test accuracy on four tables; it is no part of any guarantee.
+    """
+    if budget.is_infinite:
+        return 1e-3
+    noise = math.sqrt(n_problems * n_columns + 1.0) / budget.epsilon if budget.is_pure else 1.0 / budget.mu
+    wanted = parts_of(adjacency) * math.sqrt(n_problems) * noise / (n_records * _WANTED_NOISE)
+    return min(max(wanted, 1e-4), 10.0)
 
 
 class OutputPerturbationClassifier(PrivateClassifier):
@@ -233,26 +337,31 @@ class OutputPerturbationClassifier(PrivateClassifier):
     epsilon, delta : float, default=1.0 and 1e-5
         Delta 0 asks for pure differential privacy: noise of density exp(-epsilon |b| / S); above 0 Gaussian noise.
     loss : {"logistic", "huberised-hinge", "hinge"}, default="logistic"
-    regularization : float, default=0.1
-        Delta of (Delta / 2) |w|^2 a record, above 0. The noise shrinks with it.
+    regularization : float or None, default=None
+        Delta of (Delta / 2) |w|^2 a record, above 0. The noise shrinks with it. None: such that the noise in each
+        weight has a standard deviation of about a fifth (`default_regularization`).
     huber_width : float, default=0.5
         h of the Huberised hinge.
     tolerance : float, default=0.01
         The solver's certified distance as a part of the sensitivity; it makes the noise larger by twice this part.
     public_size : int, default=None
-        The number of records that the regulariser's weight and the noise are set by; None: the number of rows, which
-        is the same in both tables under "replace_one" and counts as public under "add_remove".
+        The number of records that the regulariser's weight, the noise and the radius are set by, at least a quarter of
+        the number of rows; more rows than it cost accuracy. None: the number of rows, which is the same in both tables
+        under "replace_one" and counts as public under "add_remove".
 
     Other parameters are those of `PrivateClassifier`.
 
     Attributes
     ----------
+    regularization_ : float
+        That was used.
     sensitivity_ : float
         l2, of the weights before the noise; from public numbers only.
     noise_scale_ : float
         Standard deviation of the Gaussian noise in each weight, or scale of the Gamma law of the noise's norm.
     radius_ : float
-        Public bound of the exact minimiser's norm, to which the noisy weights are projected.
+        Public bound of the exact minimiser's norm (for up to `public_size` rows), to which the noisy weights are
+        projected.
 
     Notes
     -----
@@ -273,7 +382,7 @@ class OutputPerturbationClassifier(PrivateClassifier):
         delta: float = 1e-5,
         *,
         loss: MarginLossName = "logistic",
-        regularization: float = 0.1,
+        regularization: float | None = None,
         huber_width: float = 0.5,
         tolerance: float = DEFAULT_TOLERANCE,
         public_size: int | None = None,
@@ -304,16 +413,30 @@ class OutputPerturbationClassifier(PrivateClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    def _checked(self, sample_weight: Any) -> PrivacyBudget:
+        budget = super()._checked(sample_weight)
+        own = 1.0 if self.regularization is None else self.regularization
+        checked_risk_parameters(self.loss, self.huber_width, own, self.public_size)
+        return budget
+
+    def _assumptions(self) -> list[str]:
+        return assumptions_on_size(super()._assumptions(), self.adjacency, self.public_size)
+
     def _fit_rows(
         self, rows: FloatArray, labels: IntArray, n_classes: int, budget: PrivacyBudget, bits: BitSource
     ) -> Fit:
+        regularization = self.regularization
+        if regularization is None:
+            size = len(rows) if self.public_size is None else int(self.public_size)
+            n_problems = 1 if n_classes == 2 else n_classes
+            regularization = default_regularization(size, n_problems, rows.shape[1], budget, self.adjacency)
         risk = regularised_risk(
             rows,
             labels,
             n_classes,
             loss=self.loss,
             huber_width=self.huber_width,
-            regularization=self.regularization,
+            regularization=regularization,
             public_size=self.public_size,
         )
         radius = minimiser_norm_bound(risk)
@@ -335,6 +458,7 @@ class OutputPerturbationClassifier(PrivateClassifier):
             events=found.events,
             pure=budget.is_pure,
             attributes={
+                "regularization_": float(regularization),
                 "sensitivity_": found.sensitivity,
                 "noise_scale_": found.noise_scale,
                 "radius_": radius,

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.classifiers.ball_gaussian import BallGaussian, uniforms
-from tasks.classifiers.convex_sets import Ball, BallIntersection, ConvexSet
-from tasks.classifiers.net_sampler import risk_values
-from tasks.classifiers.risks import EmpiricalRisk
+from tasks.classifiers.convex_sets import Ball, BallIntersection
+from tasks.classifiers.exact_losses import ExactLosses
+from tasks.classifiers.risks import EmpiricalRisk, total_strong_convexity
 from tasks.classifiers.selection_law import usable_epsilon
 from tasks.classifiers.solver import minimise
 from tasks.noise.bits import BitSource
@@ -26,6 +26,7 @@ LEAST_ACCEPTANCE = 1e-5
 
 _FIRST_BATCH, _LARGEST_BATCH = 4, 256
 _MOST_STEPS = 200  # of the search for the anchor
+_MOST_ROUNDINGS = 2**29  # records times (parameters + 16): the slack pays for their roundings
 _NEAR = 0.1  # standard deviations from the anchor to its proposals' expectation: less than 1 % of the bound's exponent
 
 
@@ -70,8 +71,7 @@ def acceptance_lower_bound(risk: EmpiricalRisk, regularization: float) -> float:
 
 
 def sample_by_rejection(
-    risk: EmpiricalRisk,
-    convex_set: ConvexSet,
+    losses: ExactLosses,
     range_bound: float,
     epsilon: float,
     bits: BitSource,
@@ -82,12 +82,10 @@ def sample_by_rejection(
 
     Parameters
     ----------
-    risk : EmpiricalRisk
-        Strongly convex and smooth.
-    convex_set : ConvexSet
-        A ball, or an intersection of two.
+    losses : ExactLosses
+        Of a risk that is strongly convex and smooth, on a ball or an intersection of two.
     range_bound, epsilon : float
-        As in `exponential_choice`; the same slack is kept back.
+        As in `exponential_choice`, for the totals of `losses` times their unit; the same slack is kept back.
     bits : BitSource
     regularization : float
         As in `acceptance_lower_bound`.
@@ -99,8 +97,9 @@ def sample_by_rejection(
     Raises
     ------
     ValueError
-        From public numbers alone: if `acceptance_lower_bound` is below 1e-5, if the set is of another kind, or so
-        small next to the law's spread that hardly any of the uncut law would lie in it.
+        From n, p and public numbers: if `acceptance_lower_bound` is below 1e-5, if rounding cannot be paid for (see
+        Notes), if the set is of another kind, or so small next to the law's spread that hardly any of the uncut law
+        would lie in it.
 
     Notes
     -----
@@ -113,15 +112,32 @@ def sample_by_rejection(
 
     The number of proposals depends on the records, hence so does the time that a fit takes: keep it to yourself.
 
-    Numbers are doubles: the density is right to a relative 1e-10 or so, and uniform numbers have 53 bits, so that
-    events of probability below 2^-53 are not met as often as they should.
+    Numbers. U is the exact sum of the whole numbers of `ExactLosses`; its law is that of the mechanism for *these*
+    losses, piecewise constant on a grid far below the released digits. They may lie below the bound from strong
+    convexity by 2 n `error` at most, and the computed gradient may be off by some n^2 2^-52 L: both lower the envelope
+    by a public number, so that it stays one. What is left are roundings of a sum of four terms, none of which
+    is above n (L + Delta B) ||C|| with B the largest norm: (p + 16) 2^-52 of that, times epsilon / k, in the logarithm
+    of the density. For two tables, numerator and normaliser it is four times as much, which half of `EPSILON_SLACK`
+    pays for where n (p + 16) (L + Delta B) ||C|| / k is at most 2^29; above, the sampler refuses.
+
+    Not covered by that: proposals come from SciPy's incomplete gamma functions and from uniform numbers of 52 bits (see
+    `BallGaussian`). An event whose probability is below 2^-52 is not met as often as it should.
     """
+    risk, convex_set = losses.risk, losses.convex_set
     bound = acceptance_lower_bound(risk, regularization)
     if bound < LEAST_ACCEPTANCE:
         raise ValueError(
             f"rejection sampling could accept as few as {bound:.3g} of its proposals, for smoothness {risk.smoothness} "
             f"and regularization {risk.strong_convexity}; a regularization of at least smoothness / 23 (for one vector "
             "of weights) or a smoother loss is needed"
+        )
+    reach = float(np.linalg.norm(losses.reference)) + convex_set.diameter
+    largest = (risk.lipschitz + risk.strong_convexity * reach) * convex_set.diameter / range_bound
+    if not risk.n_records * (risk.dimension + 16) * largest <= _MOST_ROUNDINGS:
+        raise ValueError(
+            f"rejection sampling cannot pay for rounding with {risk.n_records} records, {risk.dimension} parameters: "
+            f"their number times (p + 16) times {largest:.3g} must be at most 2^29; take output or objective "
+            "perturbation, or a part of the records"
         )
     match convex_set:
         case Ball():
@@ -133,28 +149,36 @@ def sample_by_rejection(
                 f"rejection sampling is for balls and their intersections, got {type(convex_set).__name__}"
             )
     scale = usable_epsilon(epsilon) / range_bound
-    convexity = risk.n_records * risk.strong_convexity
-    spread = 1.0 / math.sqrt(scale * convexity)
+    spread = 1.0 / math.sqrt(scale * total_strong_convexity(risk))
     anchor = _anchor(risk, ball, spread)
-    base = risk.value(anchor.theta)
+    base = losses.totals(anchor.theta[None, :])[0]
     n_proposals, batch = 0, _FIRST_BATCH
     while True:
         proposals = ball.centre + spread * anchor.law.sample(batch, bits)
-        accepted = np.log(uniforms(batch, bits)) < _log_acceptance(risk, scale, anchor, base, proposals)
+        accepted = np.log(uniforms(batch, bits)) < _log_acceptance(losses, scale, anchor, base, proposals)
         for j in np.flatnonzero(accepted):
             if convex_set.contains(proposals[j]):
                 return RejectionDraw(proposals[j], n_proposals + int(j) + 1)
         n_proposals, batch = n_proposals + batch, min(2 * batch, _LARGEST_BATCH)
 
 
-def _log_acceptance(
-    risk: EmpiricalRisk, scale: float, anchor: _Anchor, base: float, proposals: FloatArray
-) -> FloatArray:
-    """low(theta) - U(theta) for each proposal."""
+def _log_acceptance(losses: ExactLosses, scale: float, anchor: _Anchor, base: int, proposals: FloatArray) -> FloatArray:
+    """low(theta) - U(theta) for each proposal, with low lowered by what rounding may take from U."""
     offsets = proposals - anchor.theta
-    excess = risk_values(risk, proposals) - base - offsets @ anchor.gradient
-    excess -= 0.5 * risk.n_records * risk.strong_convexity * np.einsum("ij,ij->i", offsets, offsets)
-    return -scale * np.maximum(excess, 0.0)
+    excess = np.array([float(total - base) for total in losses.totals(proposals)]) * losses.unit
+    excess -= offsets @ anchor.gradient
+    excess -= 0.5 * total_strong_convexity(losses.risk) * np.einsum("ij,ij->i", offsets, offsets)
+    return -scale * np.maximum(excess + _lowering(losses), 0.0)
+
+
+def _lowering(losses: ExactLosses) -> float:
+    """A public bound of how far the computed excess may be below 0; it costs proposals, and changes no law."""
+    risk, diameter = losses.risk, losses.convex_set.diameter
+    n, p = risk.n_records, risk.dimension
+    reach = float(np.linalg.norm(losses.reference)) + diameter
+    sums = n * 2.0**-52 * diameter * ((n + 20) * risk.lipschitz + (p + 6) * risk.smoothness * (1.0 + reach))
+    own = (8 * p + 64) * 2.0**-53 * total_strong_convexity(risk) * reach**2
+    return 2.0 * n * (losses.error + losses.regularizer_error) + sums + own
 
 
 class _Anchor(NamedTuple):
@@ -170,7 +194,7 @@ class _Anchor(NamedTuple):
 
 def _anchor(risk: EmpiricalRisk, ball: Ball, spread: float) -> _Anchor:
     """An anchor near the expectation of its own proposals, the risk's gradient there, and the proposals' law."""
-    convexity = risk.n_records * risk.strong_convexity
+    convexity = total_strong_convexity(risk)
     start = minimise(
         lambda theta: (risk.value(theta), risk.gradient(theta)),
         ball.centre,

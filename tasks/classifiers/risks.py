@@ -6,7 +6,8 @@ in. Divide by n to compare with mean losses.
 - `lipschitz`: of the loss of one record over the whole space, enforced by the records' norms and never assumed; the
   regulariser is left out, since it is equal in neighbouring tables and cancels.
 - `smoothness`: bound of the Hessian's largest eigenvalue of the loss of one record, regulariser left out.
-- `strong_convexity`: Delta, per record; the sum is n Delta strongly convex.
+- `strong_convexity`: Delta, per record; the sum is n Delta strongly convex, unless the regulariser counts a public
+  number of records instead of n (`total_strong_convexity` gives what holds).
 - `hessian_rank`: largest rank of the Hessian of one record's loss, for the Jacobian term of objective perturbation.
 """
 
@@ -20,8 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.classifiers.losses import MarginLoss
+from tasks.classifiers.number_checks import check_count
 
-__all__ = ["AbsoluteDistance", "EmpiricalRisk", "InnerProduct", "MarginRisk", "SquaredDistance"]
+__all__ = [
+    "AbsoluteDistance",
+    "EmpiricalRisk",
+    "InnerProduct",
+    "MarginRisk",
+    "SquaredDistance",
+    "total_strong_convexity",
+]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -91,6 +100,9 @@ class MarginRisk:
     loss : MarginLoss
     regularization : float, default=0.0
         Delta of (Delta / 2) |theta|^2, per record; at least 0.
+    public_size : int or None, default=None
+        How many records the regulariser counts, whatever n is: its weight `total_regularization` is then the same
+        number in tables that differ in a record, and all constants of the risk are public. None: n.
 
     Notes
     -----
@@ -102,12 +114,15 @@ class MarginRisk:
     signs: FloatArray
     loss: MarginLoss
     regularization: float = 0.0
+    public_size: int | None = None
 
     def __post_init__(self) -> None:
         if self.rows.ndim != 2 or self.signs.ndim != 2 or len(self.rows) != len(self.signs) or not len(self.rows):
             raise ValueError(f"rows {self.rows.shape} and signs {self.signs.shape} must hold the same records")
         if not 0.0 <= self.regularization < math.inf:
             raise ValueError(f"regularization must be at least 0 and finite, got {self.regularization!r}")
+        if self.public_size is not None:
+            check_count("public_size", self.public_size)
         longest = float(np.sqrt(np.max(np.einsum("ij,ij->i", self.rows, self.rows))))
         if not longest <= 1.0 + 1e-12:
             raise ValueError("rows must have norms of at most 1: the guarantees rest on it")
@@ -115,6 +130,16 @@ class MarginRisk:
     @property
     def n_records(self) -> int:
         return len(self.rows)
+
+    @property
+    def nominal_size(self) -> int:
+        """The number of records that the regulariser counts: `public_size`, or n."""
+        return len(self.rows) if self.public_size is None else int(self.public_size)
+
+    @property
+    def total_regularization(self) -> float:
+        """The M of (M / 2) |theta|^2 in the whole sum: `regularization` times `nominal_size`."""
+        return self.nominal_size * self.regularization
 
     @property
     def n_problems(self) -> int:
@@ -150,7 +175,7 @@ class MarginRisk:
         return self.signs * (self.rows @ self.weights(theta).T)
 
     def value(self, theta: FloatArray) -> float:
-        own = 0.5 * self.n_records * self.regularization * float(theta @ theta)
+        own = 0.5 * self.total_regularization * float(theta @ theta)
         return float(np.sum(self.loss.value(self.margins(theta)))) + own
 
     def gradient(self, theta: FloatArray) -> FloatArray:
@@ -162,17 +187,17 @@ class MarginRisk:
         return (slopes.T @ rows).ravel()
 
     def regularizer_gradient(self, theta: FloatArray) -> FloatArray:
-        return self.n_records * self.regularization * theta
+        return self.total_regularization * theta
 
     def problem(self, k: int) -> MarginRisk:
         """The k-th class against the rest by itself."""
-        return MarginRisk(self.rows, self.signs[:, [k]], self.loss, self.regularization)
+        return MarginRisk(self.rows, self.signs[:, [k]], self.loss, self.regularization, self.public_size)
 
     def hessian_product(self, theta: FloatArray, vector: FloatArray) -> FloatArray:
         """The Hessian of the sum, regulariser included, times a vector; shape (p,)."""
         curvature = self.loss.curvature(self.margins(theta))
         along = curvature * (self.rows @ self.weights(vector).T)
-        return (along.T @ self.rows).ravel() + self.n_records * self.regularization * vector
+        return (along.T @ self.rows).ravel() + self.total_regularization * vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,3 +320,8 @@ class InnerProduct(_Location):
 
     def loss_gradient(self, theta: FloatArray, records: IntArray | None = None) -> FloatArray:
         return -np.sum(self._chosen(records), axis=0)
+
+
+def total_strong_convexity(risk: EmpiricalRisk) -> float:
+    """Of the whole sum: n Delta, or the same public number for every n where `MarginRisk.public_size` is given."""
+    return risk.total_regularization if isinstance(risk, MarginRisk) else risk.n_records * risk.strong_convexity

@@ -20,7 +20,11 @@ _MOST_NEWTON_STEPS = 60
 
 
 class NotCertifiedError(ArithmeticError):
-    """The solver did not come as near to the minimiser as the noise presumes; nothing was released."""
+    """The solver did not come as near to the minimiser as the noise presumes; nothing was released.
+
+    What public numbers can tell of this is refused as a ValueError before. The rest depends on the records and no
+    guarantee covers it: that it happened is for whoever holds them, and the text holds no number.
+    """
 
 
 @dataclass(frozen=True, eq=False)

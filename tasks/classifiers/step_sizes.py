@@ -10,7 +10,8 @@ import numpy as np
 
 from tasks.classifiers.convex_sets import ConvexSet
 from tasks.classifiers.noisy_sgd_plan import NoisySGDPlan
-from tasks.classifiers.risks import EmpiricalRisk
+from tasks.classifiers.parameter_norms import norm_bounds
+from tasks.classifiers.risks import EmpiricalRisk, total_strong_convexity
 
 __all__ = ["StepRule", "excess_risk_upper_bound", "second_moment", "step_sizes"]
 
@@ -40,7 +41,7 @@ def second_moment(
     n, lipschitz = risk.n_records, risk.lipschitz
     own = 0.0
     if risk.strong_convexity > 0.0 and np.any(risk.regularizer_gradient(np.ones(risk.dimension))):
-        own = risk.strong_convexity * _largest_norm(convex_set)
+        own = risk.strong_convexity * norm_bounds(convex_set)[1]
     sampled = 0.0 if single else (1.0 / sampling - 1.0) * n * lipschitz**2
     return (n * (lipschitz + own)) ** 2 + sampled + risk.dimension * (noise_scale / sampling) ** 2
 
@@ -59,14 +60,15 @@ def step_sizes(
     if step_size is None:
         step_size = "strongly-convex" if strong > 0.0 else "lipschitz"
     if step_size == "strongly-convex":
-        return lambda t: 1.0 / (n * strong * t)
+        whole = total_strong_convexity(risk)
+        return lambda t: 1.0 / (whole * t)
     if step_size == "lipschitz":
         moment = second_moment(risk, convex_set, plan.noise_scale, plan.sampling, single=plan.single)
         first = convex_set.diameter / math.sqrt(moment)
         return lambda t: first / math.sqrt(t)
     if step_size == "smooth":
         noise = math.sqrt(risk.dimension) * plan.noise_scale / plan.sampling
-        steep = n * (risk.smoothness + strong)
+        steep = n * risk.smoothness + total_strong_convexity(risk)
         limits = [1.0 / steep if steep > 0.0 else math.inf]
         if noise > 0.0:
             limits.append(convex_set.diameter / (math.sqrt(plan.n_steps) * noise))
@@ -117,7 +119,3 @@ def excess_risk_upper_bound(
     if risk.strong_convexity > 0.0:
         return late * 4.70 * size / (risk.n_records * risk.strong_convexity * n_steps)
     return late * 1.586 * convex_set.diameter * math.sqrt(size / n_steps)
-
-
-def _largest_norm(convex_set: ConvexSet) -> float:
-    return float(np.linalg.norm(convex_set.centre)) + convex_set.diameter

@@ -127,6 +127,7 @@ def _usefulness_parts(report: AuditReport) -> dict[str, Any]:
         ],
         "private_table": usefulness.private_table(report),
         "private_sentences": usefulness.private_sentences(report),
+        "private_settings": usefulness.private_settings(report),
         "privately_trained": usefulness.PRIVATELY_TRAINED,
         "private_methods": [
             (name, attacks.interval_methods(found)) for name, found in usefulness.private_intervals(report) if found

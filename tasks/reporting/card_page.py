@@ -3,7 +3,7 @@
 from typing import Any
 
 from schemas.manifest import Manifest, ReleasedColumn
-from schemas.private_classifiers import ClassifierRecord
+from schemas.private_classifiers import SCORING_STEPS, ClassifierRecord
 from tasks.reporting.environment import page
 from tasks.reporting.names import PRIVATE_CLASSIFIERS
 from tasks.reporting.numbers import significant
@@ -39,6 +39,7 @@ def release_card_html(manifest: Manifest) -> str:
         record=guarantee_verdict(manifest.guarantee.record, manifest.uncovered),
         with_classifiers=of_data_and_classifiers(manifest.data_guarantee),
         classifiers=[_classifier(own) for own in manifest.classifiers],
+        scoring_steps=SCORING_STEPS,
         labels_in_words=LABELS_IN_WORDS[manifest.labels],
         not_covered=not_covered(manifest.rows, features, manifest.guarantee.element, manifest.mechanism),
         columns=[_column(column) for column in manifest.columns],

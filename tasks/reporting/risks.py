@@ -18,7 +18,7 @@ from tasks.reporting.numbers import (
     significant,
 )
 from tasks.reporting.verdict import NO_BETTER, better_than_guessing, lower_first, picked_from, widened
-from tasks.reporting.verdicts import floor_significant, risks_on
+from tasks.reporting.verdicts import claimed_of, floor_significant, risks_on
 
 MOST_OPEN = 6
 """Risks that stand open; more of them are folded."""
@@ -135,15 +135,15 @@ def epsilon_figure(report: AuditReport) -> Figure:
         f"{plural(b.guesses, 'guess').replace('guesss', 'guesses')} right)"
         for b in empirical.bounds
     ]
-    claimed = significant(empirical.claimed_epsilon)
-    reading = f"Epsilon is at least {' and at least '.join(parts)}; {together(report)}; {claimed} is claimed."
+    claimed, of_what = significant(empirical.claimed_epsilon), claimed_of(report)
+    reading = f"Epsilon is at least {' and at least '.join(parts)}; {together(report)}; {claimed} is claimed{of_what}."
     if all(bound.epsilon_lower_bound <= 0 for bound in empirical.bounds):
         right = " and ".join(
             f"{count(b.correct)} of {count(b.guesses)} on {TRAINED_ON[b.seen]}" for b in empirical.bounds
         )
         reading = (
             f"No epsilon is refuted; guesses that were right: {right}. The audit had no power and says nothing about "
-            f"the claimed {claimed}."
+            f"the claimed {claimed}{of_what}."
         )
     svg = figures.epsilons(empirical, "epsilon", heading, f"A bar for each bound, a line at the claim. {reading}")
     return Figure(heading, svg, reading)

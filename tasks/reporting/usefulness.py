@@ -5,7 +5,7 @@ from typing import Any
 from schemas.attacks import AttackName
 from schemas.audit import AuditReport
 from schemas.measures import Interval
-from schemas.private_classifiers import TrainedPrivatelyOn
+from schemas.private_classifiers import ChosenOn, TrainedPrivatelyOn
 from schemas.sweep import Sweep
 from schemas.utility import PrivateClassifierResult
 from tasks.reporting import figures
@@ -17,6 +17,7 @@ from tasks.reporting.numbers import (
     estimate_percent,
     interval_range,
     interval_range_percent,
+    percent,
     plural,
     share_of_rows,
     significant,
@@ -75,6 +76,47 @@ def private_table(report: AuditReport) -> list[dict[str, Any]]:
             "rows": plural(result.train_rows, "row"),
         }
     return [{"name": name, "cells": cells} for name, cells in table.items()]
+
+
+CHOSEN_ON: dict[ChosenOn, str] = {
+    "defaults": "fixed: the classifier's defaults",
+    "fabricated rows": "chosen from a public grid by cross-validation on fabricated rows",
+}
+
+
+def private_settings(report: AuditReport) -> list[dict[str, str]]:
+    """Hyper-parameters of the private classifiers, and what their features are standardised by, as rows of a table."""
+    firsts: dict[str, PrivateClassifierResult] = {}
+    for result in report.classifiers.private:
+        firsts.setdefault(PRIVATE_CLASSIFIERS[result.name], result)
+    return [
+        {
+            "name": name,
+            "hyperparameters": ", ".join(
+                f"{own} {_setting(value)}"
+                for own, value in result.hyperparameters.items()
+                if own != "preprocessing_share"
+            ),
+            "chosen_on": CHOSEN_ON[result.chosen_on],
+            "preprocessing": _preprocessing(result.preprocessing_share),
+        }
+        for name, result in firsts.items()
+    ]
+
+
+def _setting(value: float | int | str | bool | None) -> str:
+    if value is None or isinstance(value, bool | str):
+        return {None: "none", True: "yes", False: "no"}.get(value, str(value))  # type: ignore[arg-type]
+    return significant(value)
+
+
+def _preprocessing(share: float) -> str:
+    if share == 0.0:
+        return "no"
+    return (
+        f"by noisy means and scales, for {percent(share, 1)} of the training's budget (preprocessing_share "
+        f"{significant(share)}); on fabricated rows by exact ones"
+    )
 
 
 def private_sentences(report: AuditReport) -> list[str]:

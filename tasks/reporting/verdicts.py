@@ -55,6 +55,7 @@ __all__ = [
     "below_a_coin_toss",
     "best_result",
     "better_than_guessing",
+    "claimed_of",
     "column_distances",
     "distribution_verdict",
     "epsilon_verdict",
@@ -219,7 +220,9 @@ def epsilon_verdict(report: AuditReport) -> Verdict:
     claimed = significant(empirical.claimed_epsilon)
     proved = floor_significant(bound.epsilon_lower_bound)
     of = "one whole row" if empirical.unit == "record" else "one cell"
-    number = f"at least {proved}, claimed {claimed}"
+    of_what = claimed_of(report)
+    of += of_what
+    number = f"at least {proved}, claimed {claimed}{of_what}"
     if any(b.contradicts_claim for b in empirical.bounds):
         meaning = (
             f"Planted canaries show that epsilon of {of} is at least {proved}; that it is more than the claimed "
@@ -239,12 +242,19 @@ def epsilon_verdict(report: AuditReport) -> Verdict:
             f"Planted canaries refute no epsilon of {of}, however small: this audit had no power, and a mechanism that "
             f"breaks the claim of {claimed} could have looked the same."
         )
-        return Verdict(area, "Says nothing", "unknown", f"nothing refuted, claimed {claimed}", meaning, rule=rule)
+        return Verdict(
+            area, "Says nothing", "unknown", f"nothing refuted, claimed {claimed}{of_what}", meaning, rule=rule
+        )
     meaning = (
         f"Planted canaries show that epsilon of {of} is at least {proved}; the claim is {claimed}. A low bound does "
         "not prove that the guarantee is better than claimed: it is what this audit could see."
     )
     return Verdict(area, "Agrees with the claim", "good", number, meaning, rule=rule)
+
+
+def claimed_of(report: AuditReport) -> str:
+    """What the claim of the canaries is about where the release's guarantee is about more."""
+    return "" if report.data_guarantee is None else " for the data alone"
 
 
 def floor_significant(value: float, digits: int = 3) -> str:

@@ -56,6 +56,20 @@ def test_what_cannot_be_trained_costs_nothing(
     assert fabrica("plan", planned).exit_code == 2  # where the rows are declared, the plan says so too
 
 
+@pytest.mark.parametrize(
+    "entry", [{"epsilon": 1e-9, "delta": 1e-5, "preprocessing_share": 0.3}, {"epsilon": 2.0, "delta": 0.99}]
+)
+def test_extreme_budgets_are_planned_or_refused(
+    fabrica: Fabrica, home: Path, tmp_path: Path, entry: dict[str, Any]
+) -> None:
+    base = changed(SPEC, "table.rows", 150)
+    outcome = fabrica(
+        "plan", write_project(tmp_path / "p", _with({"classifier": "pmsvm-adaptive", **entry}, base=base))
+    )
+    assert outcome.exit_code in {0, 2}, outcome.err
+    assert (outcome.exit_code == 0) != ("evaluation.private_classifiers" in outcome.err)
+
+
 def test_the_plan_shows_each_cost_and_the_whole(fabrica: Fabrica, home: Path, tmp_path: Path) -> None:
     spec = write_project(tmp_path / "p", _with(ONE, {"classifier": "opera", "trained_on": ["fabricated"]}))
     text = fabrica("plan", spec).out

@@ -1,7 +1,9 @@
 """Private classifiers in a release: charged with the data, trained once, kept, released, checked, compared."""
 
+import html
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,11 @@ import pandas as pd
 import pytest
 
 from flows import pipeline
+from flows.sweep import sweep
 from schemas.audit import AuditReport
 from schemas.errors import BudgetRefused, IntegrityFailed, RequestRefused
 from schemas.manifest import Manifest
-from schemas.private_classifiers import ReleasedClassifier
+from schemas.private_classifiers import SCORING_STEPS, ReleasedClassifier
 from schemas.release import Publication
 from tasks.files import CHECKSUMS, checksum_lines, sha256_file
 from tasks.ledger import Ledger
@@ -59,7 +62,10 @@ def _manifest(publication: Publication) -> Manifest:
     return Manifest.model_validate_json((publication.release / "manifest.json").read_bytes())
 
 
-def test_what_is_charged_is_what_the_manifest_states_and_proves(published: tuple[Path, Publication]) -> None:
+def test_what_is_charged_is_what_the_manifest_states_and_proves(
+    published: tuple[Path, Publication], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(monkeypatch)
     home, publication = published
     manifest = _manifest(publication)
     assert [own.name for own in manifest.classifiers] == ["pmsvm-adaptive", "opera"]
@@ -102,15 +108,20 @@ def test_report_and_card_show_them_side_by_side(published: tuple[Path, Publicati
     assert {own.train_rows for own in report.classifiers.private} == {report.rows}
     assert report.classifiers.private[0].accuracy.estimate > 0.8
     assert report.empirical_epsilon.claimed_epsilon == data_epsilon(publication)
-    page = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", publication.report.read_text()))
+    page = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html.unescape(publication.report.read_text())))
     for text in [
         "Private classifiers", "with noise in the training", "noise in the data, at different guarantees", "ε 4",
         "Always answering the largest class gets", "neither way protects them",
         "Of the data alone", "the released classifiers were not attacked",
+        "not asked for", "fixed: the classifier's defaults", "gives_away none",
+            "claimed 2 for the data alone", "is claimed for the data alone", "beside them are not tried",
     ]:  # fmt: skip
         assert text in page, text
-    card = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", (publication.release / "card.html").read_text()))
+    assert "(not asked for)" not in page
+    card = html.unescape((publication.release / "card.html").read_text())
+    card = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", card))
     assert "classifiers/opera.json" in card and "To classify a row" in card and "Of the data alone" in card
+    assert all(re.sub(r"[\s`]", "", step) in re.sub(r"\s", "", card) for step in SCORING_STEPS)
 
 
 def data_epsilon(publication: Publication) -> float:
@@ -318,8 +329,19 @@ def _only_edit_weights(folder: Path) -> None:
     path.write_text(path.read_text().replace("0.", "1.", 1))
 
 
+def _another_file(folder: Path, name: str) -> None:
+    (folder / name).write_text("{}")
+    content = {"path": name, "sha256": sha256_file(folder / name), "bytes": 2, "rows": None}
+    _edit_manifest(folder, lambda m: m["files"].append(content))
+
+
 def _stronger(content: dict[str, Any]) -> None:
     content["guarantee"]["epsilon"] = 1.0
+
+
+def _stronger_with_its_events(content: dict[str, Any]) -> None:
+    _stronger(content)
+    content["guarantee"]["events"][0]["noise_multiplier"] = 50.0
 
 
 FORGED: dict[str, tuple[Callable[[Path], None], str]] = {
@@ -328,10 +350,32 @@ FORGED: dict[str, tuple[Callable[[Path], None], str]] = {
         lambda f: _made_again(f, lambda c: c["intercepts"].__setitem__(0, 9.0)), "not the one that was published",
     ),
     "file missing": (lambda f: (f / "classifiers" / "opera.json").unlink(), "classifiers/opera.json: is missing"),
-    "stronger guarantee of one": (lambda f: _made_again(f, _stronger), "stronger than what was run gives"),
+    "stronger guarantee of one": (lambda f: _made_again(f, _stronger), "not what the manifest says"),
     "less was run than said": (
-        lambda f: _made_again(f, lambda c: c["guarantee"]["events"][0].update(noise_multiplier=0.5)), "more than what",
+        lambda f: _made_again(f, lambda c: c["guarantee"]["events"][0].update(noise_multiplier=0.5)),
+        "not what the manifest says",
     ),
+    "stronger guarantee, with events of more noise": (
+        lambda f: _made_again(f, _stronger_with_its_events), "not what the manifest says",
+    ),
+    "more was run than said": (
+        lambda f: _made_again(f, lambda c: c["guarantee"]["events"][0].update(noise_multiplier=50.0)),
+        "not the one that such a training has",
+    ),
+    "mechanism": (lambda f: _made_again(f, lambda c: c["guarantee"].update(mechanism="magic")), "such a training"),
+    "proof": (lambda f: _made_again(f, lambda c: c["guarantee"].update(proof="trust me")), "such a training"),
+    "assumptions": (lambda f: _made_again(f, lambda c: c["guarantee"].update(assumptions=[])), "such a training"),
+    "norm": (lambda f: _made_again(f, lambda c: c["row_map"].update(norm=2.0)), "row map"),
+    "rule": (lambda f: _made_again(f, lambda c: c["row_map"].update(rule="normalize")), "row map"),
+    "intercept": (lambda f: _made_again(f, lambda c: c["row_map"].update(intercept=False)), "row map"),
+    "hyper-parameter": (lambda f: _made_again(f, lambda c: c["hyperparameters"].update(shift=3.0)), "that the spec"),
+    "hyper-parameter of free text": (
+        lambda f: _made_again(f, lambda c: c["hyperparameters"].update(note="Ann has it")), "that the spec allows",
+    ),
+    "steps": (lambda f: _made_again(f, lambda c: c.update(steps=["take the first class"])), "steps of scoring a row"),
+    "bound of a feature": (lambda f: _made_again(f, lambda c: c["features"][0].update(upper=17)), "or features"),
+    "a file that no classifier is": (lambda f: _another_file(f, "classifiers/extra.json"), "not data, data package"),
+    "a file that no data are": (lambda f: _another_file(f, "notes.txt"), "not data, data package"),
     "for adding a record": (
         lambda f: _made_again(f, lambda c: c["guarantee"].update(adjacency="add_remove")), "replacing a record",
     ),
@@ -357,9 +401,10 @@ FORGED: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_verify_names_what_was_forged(published: tuple[Path, Publication], tmp_path: Path, name: str) -> None:
-    import shutil
-
+def test_verify_names_what_was_forged(
+    published: tuple[Path, Publication], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    stand_in(monkeypatch)
     home, publication = published
     folder = tmp_path / "a"
     shutil.copytree(publication.release, folder)
@@ -367,6 +412,14 @@ def test_verify_names_what_was_forged(published: tuple[Path, Publication], tmp_p
     forge(folder)
     with pytest.raises(IntegrityFailed, match=text):
         verify(folder, _ledger(home))
+
+
+def test_sweep_json_and_page_say_that_they_were_left_out(home: Path, tmp_path: Path) -> None:
+    spec = write_project(tmp_path / "p", WITH)
+    made = sweep(spec, [2.0], "s", stand_in=None)
+    (note,) = [own for own in made.notes if "left out" in own]
+    assert "pmsvm-adaptive, noisy-sgd, opera" in note
+    assert note[1:] in html.unescape((home / "reports" / "small-digits" / "s" / "sweep.html").read_text())
 
 
 # The border ---------------------------------------------------------------------------------------------------------
@@ -387,4 +440,4 @@ def test_no_recognisable_value_is_written_anywhere(
     written = {file: file.read_bytes() for file in home.rglob("*.*") if file.is_file()}
     texts = [str(mark), str(scaled), str((scaled + 1) / 2)]
     found = {file.name for file, content in written.items() for text in texts if text.encode() in content}
-    assert found == ({"pmsvm-adaptive.json", "opera.json"} if leaks else set())
+    assert found == ({"pmsvm-adaptive.json", "opera.json", "audit.json"} if leaks else set())  # the last: its setting

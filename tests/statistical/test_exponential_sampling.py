@@ -37,6 +37,8 @@ def margin_risk(n: int, p: int, loss: MarginLoss, regularization: float) -> Marg
 @pytest.fixture(autouse=True)
 def anchors_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes most of a draw's time and draws nothing is done once for each risk: anchor, certificate, net."""
+    monkeypatch.setattr(exponential_sampling, "on_exact_rows", cache(exponential_sampling.on_exact_rows))
+    monkeypatch.setattr(exponential_sampling, "ExactLosses", cache(exponential_sampling.ExactLosses))
     monkeypatch.setattr(rejection_sampler, "_anchor", cache(rejection_sampler._anchor))
     monkeypatch.setattr(exponential_sampling, "grid_walk_for", cache(exponential_sampling.grid_walk_for))
     monkeypatch.setattr(net_sampler, "net_of", cache(net_sampler.net_of))

@@ -13,9 +13,10 @@ from tasks.classifiers.boosting import boost_probability, boosted, choose_best, 
 from tasks.classifiers.budget import PrivacyBudget
 from tasks.classifiers.convex_sets import Ball
 from tasks.classifiers.localization import LocalizationClassifier
+from tasks.classifiers.losses import LogisticLoss
 from tasks.classifiers.objective_perturbation import ObjectivePerturbationClassifier
 from tasks.classifiers.output_perturbation import OutputPerturbationClassifier, perturbed_minimum
-from tasks.classifiers.risks import InnerProduct, SquaredDistance
+from tasks.classifiers.risks import InnerProduct, MarginRisk, SquaredDistance
 from tasks.noise import SeededBits
 from tests.statistics import proportion_interval
 from tests.unit.test_output_perturbation import table
@@ -82,6 +83,70 @@ def test_the_choice_is_private_exactly(adjacency: Any, monkeypatch: pytest.Monke
         risk = InnerProduct(np.array(records))
         choose_best(candidates, risk, 1.0, adjacency=adjacency, bits=SeededBits(0))
     assert 0.9 < float(np.max(np.abs(np.log(laws[0] / laws[1])))) <= 1.0
+
+
+def test_adding_a_record_adds_its_share_of_the_regulariser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact probabilities for candidates of unequal lengths, 4 and 5 records of weight 1: epsilon is kept, and nearly
+    used up; without the regulariser's part of the range it would not be kept. A public number of records holds the
+    regulariser, and needs no such part."""
+    laws: list[np.ndarray] = []
+    bounds: list[float] = []
+
+    def exact(scores: np.ndarray, bound: float, epsilon: float, bits: Any) -> int:
+        law = np.exp(-epsilon * (scores - scores.min()) / bound)
+        laws.append(law / law.sum())
+        bounds.append(bound)
+        return 0
+
+    monkeypatch.setattr(boosting, "exponential_choice", exact)
+    candidates = np.vstack([[[6.0, 0.0]], np.zeros((200, 2))])
+    rows = np.tile([[1.0, 0.0]], (5, 1))
+    for n in (4, 5):
+        risk = MarginRisk(rows[:n], -np.ones((n, 1)), LogisticLoss(), 1.0)
+        choose_best(candidates, risk, 1.0, adjacency="add_remove", bits=SeededBits(0))
+    ratio = float(np.max(np.abs(np.log(laws[0] / laws[1]))))
+    assert 0.9 < ratio <= 1.0
+    assert bounds[0] == bounds[1] == pytest.approx(6.0 + 0.5 * 36.0)
+    for n in (4, 5):
+        risk = MarginRisk(rows[:n], -np.ones((n, 1)), LogisticLoss(), 1.0, public_size=4)
+        choose_best(candidates, risk, 1.0, adjacency="add_remove", bits=SeededBits(0))
+    assert bounds[2] == bounds[3] == pytest.approx(6.0)
+    assert float(np.max(np.abs(np.log(laws[2] / laws[3])))) <= 1.0
+    for n in (4, 5):
+        risk = MarginRisk(rows[:n], -np.ones((n, 1)), LogisticLoss(), 1.0)
+        choose_best(candidates, risk, 1.0, adjacency="replace_one", bits=SeededBits(0))
+    assert bounds[4] == pytest.approx(12.0)
+
+
+def _recorded_bounds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    bounds: list[float] = []
+
+    def first(scores: np.ndarray, bound: float, epsilon: float, bits: Any) -> int:
+        bounds.append(bound)
+        return 0
+
+    monkeypatch.setattr(boosting, "exponential_choice", first)
+    return bounds
+
+
+def test_the_choice_among_means_is_for_the_lengths_of_the_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten times as long as parameter_norm says: the range of |theta - d|^2 / 2 over them is taken for what it is."""
+    bounds = _recorded_bounds(monkeypatch)
+    risk = SquaredDistance(np.array([[1.0]]), parameter_norm=1.0)
+    choose_best(np.array([[-10.0], [10.0]]), risk, 1.0, adjacency="add_remove", bits=SeededBits(0))
+    points = np.linspace(-1.0, 1.0, 21)
+    exact = max(abs(0.5 * (10.0 - d) ** 2 - 0.5 * (-10.0 - d) ** 2) for d in points)
+    assert exact <= bounds[0] and bounds[0] == pytest.approx(11.0 * 20.0)
+
+
+def test_rounding_is_allowed_for_a_public_number_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where rounding sets the range, it is the same number for tables that differ in a record."""
+    bounds = _recorded_bounds(monkeypatch)
+    for n in (200, 201):
+        risk = MarginRisk(np.full((n, 1), 0.5), np.ones((n, 1)), LogisticLoss(), 0.1, public_size=123)
+        near = np.array([[1.0], [1.0 + 2.0**-50]])
+        choose_best(near, risk, 1.0, adjacency="add_remove", bits=SeededBits(0))
+    assert bounds[0] == bounds[1] > 2.0**-40
 
 
 def test_equal_candidates_need_no_choice_and_infinite_epsilon_takes_the_best() -> None:
@@ -172,6 +237,20 @@ def test_scores_are_those_of_the_fitted_weights() -> None:
     np.testing.assert_allclose(rows @ weights.reshape(3, -1).T, found.decision_function(X), atol=1e-12)
 
 
+def test_the_choice_counts_the_estimators_public_number_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def recorded(candidates: np.ndarray, risk: Any, *arguments: Any, **options: Any) -> int:
+        seen.append((risk.total_regularization, options["adjacency"]))
+        return 0
+
+    monkeypatch.setattr(boosting, "choose_best", recorded)
+    for public_size in (None, 500):
+        estimator = OutputPerturbationClassifier(adjacency="add_remove", public_size=public_size, random_state=0)
+        boost_probability(estimator, *table(), failure_probability=0.9)
+    assert seen == [(300 * 0.1, "add_remove"), (500 * 0.1, "add_remove")]
+
+
 def test_fits_that_are_not_gaussian_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ObjectivePerturbationClassifier, "_gaussian", True)
     with pytest.raises(ArithmeticError, match="nothing is returned"):
@@ -197,6 +276,47 @@ def test_fits_that_are_not_gaussian_are_found_out(monkeypatch: pytest.MonkeyPatc
 def test_bad_input(estimator: Any, options: dict[str, float], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         boost_probability(estimator, *table(), **options)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "options", "text"),
+    [
+        (OutputPerturbationClassifier(epsilon=2.0**-15), {}, "below 2\\^-16"),
+        (OutputPerturbationClassifier(), {"selection_share": 1e-6}, "below 2\\^-16"),
+        (OutputPerturbationClassifier(public_size=math.inf), {}, "public_size must be"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_the_choice_would_refuse_is_refused_before_any_fit(
+    estimator: Any, options: dict[str, float], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*arguments: Any) -> Any:
+        raise AssertionError("a fit was run")
+
+    monkeypatch.setattr(OutputPerturbationClassifier, "_fit_rows", never)
+    with pytest.raises(ValueError, match=text):
+        boost_probability(estimator, *table(), **options)
+
+
+def test_labels_in_a_column_are_taken_as_labels() -> None:
+    X, y = table()
+    estimator = OutputPerturbationClassifier(6.0, random_state=0)
+    flat, column = (boost_probability(estimator, X, labels, failure_probability=0.5) for labels in (y, y[:, None]))
+    np.testing.assert_array_equal(flat.coef_, column.coef_)
+    with pytest.raises(ValueError, match="1d"):
+        boost_probability(estimator, X, np.column_stack([y, y]))
+
+
+def test_weights_that_cannot_be_compared_are_found_out_at_the_first_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    fits = []
+
+    class Two(OutputPerturbationClassifier):
+        def _set_weights(self, weights: np.ndarray) -> None:
+            fits.append(1)
+            super()._set_weights(np.vstack([-weights, weights]))
+
+    with pytest.raises(ValueError, match="boosting is for one vector"):
+        boost_probability(Two(random_state=0), *table())
+    assert len(fits) == 1
 
 
 def test_bad_number_of_runs() -> None:

@@ -1,17 +1,20 @@
 """The hinge's minimiser: the gap is a proof for any dual point, and the certified distance holds."""
 
 import math
+import re
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.classifiers.certified import certified_minimum, gradient_rounding, minimiser_norm_bound
-from tasks.classifiers.dual import duality_gap, minimise_hinge
+from tasks.classifiers.certified import certified_minimum, gradient_rounding, largest_size, minimiser_norm_bound
+from tasks.classifiers.dual import DualMinimum, duality_gap, minimise_hinge
 from tasks.classifiers.losses import HingeLoss, HuberisedHingeLoss, LogisticLoss, MarginLoss
-from tasks.classifiers.risks import AbsoluteDistance, MarginRisk, SquaredDistance
-from tasks.classifiers.solver import NotCertifiedError
+from tasks.classifiers.risks import AbsoluteDistance, MarginRisk, SquaredDistance, total_strong_convexity
+from tasks.classifiers.solver import Minimum, NotCertifiedError
 
 
 def _vectors(n: int = 200, d: int = 5, seed: int = 0) -> np.ndarray:
@@ -80,9 +83,9 @@ def test_a_spoilt_solver_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("k", [1, 3])
 def test_the_minimum_is_certified_and_its_norm_bounded(loss: MarginLoss, k: int) -> None:
     risk = _risk(loss, 0.05, k)
-    rough, fine = certified_minimum(risk, 0.05), certified_minimum(risk, 1e-6)
-    assert rough.distance_upper_bound <= 0.05 and fine.distance_upper_bound <= 1e-6
-    assert float(np.linalg.norm(rough.theta - fine.theta)) <= rough.distance_upper_bound + 1e-6
+    rough, fine = certified_minimum(risk, 0.05), certified_minimum(risk, 2e-6)
+    assert rough.distance_upper_bound <= 0.05 and fine.distance_upper_bound <= 2e-6
+    assert float(np.linalg.norm(rough.theta - fine.theta)) <= rough.distance_upper_bound + 2e-6
     assert float(np.linalg.norm(fine.theta)) <= minimiser_norm_bound(risk)
 
 
@@ -103,6 +106,105 @@ def test_rounding_covers_the_gradient_computed_in_longer_numbers() -> None:
     exact = slopes @ rows + np.longdouble(3000) * np.longdouble(0.01) * theta.astype(np.longdouble)
     off = float(np.linalg.norm((risk.gradient(theta) - exact).astype(np.float64)))
     assert 0.0 < off <= gradient_rounding(risk, theta) < 1e-7
+
+
+def _exact_gap(theta: float, alpha: list[float], vectors: list[float], m: float) -> Fraction:
+    """P(theta) - D(alpha) of these very doubles, for d = 1."""
+    t, strong = Fraction(theta), Fraction(m)
+    primal = sum((max(Fraction(0), 1 - t * Fraction(a)) for a in vectors), strong * t * t / 2)
+    total = sum((Fraction(x) * Fraction(a) for x, a in zip(alpha, vectors, strict=True)), Fraction(0))
+    return primal - sum(map(Fraction, alpha), Fraction(0)) + total * total / (2 * strong)
+
+
+def test_the_gap_covers_the_rounding_of_margins() -> None:
+    """One record on its margin, v = 1e-17 or so: computed as 0, so that without allowance the gap would be 0."""
+    fooled = 0
+    for x in np.linspace(0.3, 0.99, 70):
+        m = 0.5 * x * x
+        theta = float(np.float64(0.5 * x) / m)
+        exact = _exact_gap(theta, [0.5], [float(x)], float(m))
+        fooled += theta * x == 1.0 and exact > Fraction(1, 2**60)
+        assert exact <= duality_gap(np.array([theta]), np.array([0.5]), np.array([[x]]), float(m))
+    assert fooled > 3
+
+
+def test_the_gap_covers_the_rounding_of_theta() -> None:
+    """1 + 2^-60 - 1 is 0 in doubles, and m is as small as that: all terms are 0, the gap is 2^-11."""
+    vectors, m = [1.0, 2.0**-60, -1.0], 2.0**-110
+    exact = _exact_gap(0.0, [1.0] * 3, vectors, m)
+    assert exact == Fraction(1, 2**11)
+    assert exact <= duality_gap(np.zeros(1), np.ones(3), np.array(vectors)[:, None], m)
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), HuberisedHingeLoss(0.2)])
+def test_the_certificate_holds_the_gradient_and_its_rounding(loss: MarginLoss) -> None:
+    risk = _risk(loss, 0.05, 3)
+    m = 200 * 0.05
+    for tolerance in (0.1, 1e-9):
+        found = certified_minimum(risk, tolerance)
+        needed = float(np.linalg.norm(risk.gradient(found.theta))) + gradient_rounding(risk, found.theta)
+        assert found.distance_upper_bound * m >= needed > 0.0
+
+
+@pytest.mark.parametrize("k", [1, 5])
+def test_the_hinges_problems_share_the_tolerance(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A solver that stops exactly at the gap that it was asked for: all k distances together are within."""
+
+    def exactly(vectors: np.ndarray, strong_convexity: float, *, gap: float) -> DualMinimum:
+        return DualMinimum(np.zeros(5), np.zeros(200), gap, math.sqrt(2.0 * gap / strong_convexity))
+
+    monkeypatch.setattr("tasks.classifiers.certified.minimise_hinge", exactly)
+    found = certified_minimum(_risk(HingeLoss(), 0.05, k), 0.01)
+    assert 0.9 * 0.01 < found.distance_upper_bound <= 0.01
+
+
+@pytest.mark.parametrize(("loss", "tolerance"), [(LogisticLoss(), 5e-12), (HingeLoss(), 1.5e-6)])
+def test_what_doubles_cannot_certify_is_refused_before_any_solving(
+    loss: MarginLoss, tolerance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By public numbers: for every table alike, and with the same text; so that up to four times as many records as
+    `public_size` says are refused as one. 200 records by themselves would be certified."""
+
+    alone = certified_minimum(MarginRisk(_vectors(200), np.ones((200, 1)), loss, 0.05), tolerance)
+    assert alone.distance_upper_bound <= tolerance
+
+    def never(*arguments: Any, **options: Any) -> Any:
+        raise AssertionError("the records were looked at")
+
+    monkeypatch.setattr("tasks.classifiers.certified.minimise", never)
+    monkeypatch.setattr("tasks.classifiers.certified.minimise_hinge", never)
+    texts = set()
+    for n in (200, 201):
+        vectors = _vectors(n, seed=n)
+        with pytest.raises(ValueError, match="less than doubles can certify") as caught:
+            certified_minimum(MarginRisk(vectors, np.ones((n, 1)), loss, 0.05, public_size=200), tolerance)
+        texts.add(str(caught.value))
+    assert len(texts) == 1
+    with pytest.raises(ValueError, match="less than doubles can certify"):
+        certified_minimum(SquaredDistance(np.zeros((50, 3))), 1e-16)
+
+
+def test_a_solver_that_fails_tells_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.classifiers.certified.minimise", lambda *_, **__: Minimum(np.zeros(5), 1.2345, 0.12345))
+    with pytest.raises(NotCertifiedError) as caught:
+        certified_minimum(_risk(LogisticLoss(), 0.05), 1e-3)
+    assert not re.search(r"\d", str(caught.value))
+
+
+def test_bounds_count_the_public_number_of_records() -> None:
+    """n = 200 or 201 of a regulariser for 150: the same weight, norm bound and allowance for rounding, to the bit."""
+    risks = [MarginRisk(_vectors(n), np.ones((n, 1)), LogisticLoss(), 0.07, public_size=150) for n in (200, 201)]
+    for give in (minimiser_norm_bound, largest_size, total_strong_convexity):
+        assert len({give(risk) for risk in risks}) == 1
+    assert total_strong_convexity(risks[0]) == 150 * 0.07 and largest_size(risks[0]) == 600
+    for risk in risks:
+        np.testing.assert_array_equal(risk.regularizer_gradient(np.ones(5)), 150 * 0.07)
+        assert risk.value(np.ones(5)) - MarginRisk(risk.rows, risk.signs, risk.loss).value(np.ones(5)) == pytest.approx(
+            0.5 * 10.5 * 5
+        )
+        step = risk.gradient(np.ones(5) + 1e-6) - risk.gradient(np.ones(5))
+        np.testing.assert_allclose(risk.hessian_product(np.ones(5), np.full(5, 1e-6)), step, rtol=1e-4)
+        assert risk.problem(0).public_size == 150
 
 
 def test_the_mean_is_the_minimum_of_squared_distances() -> None:

@@ -67,7 +67,7 @@ def test_many_tiny_coordinates_do_not_pass_for_a_short_row() -> None:
     row = np.full((1, 1000), 1.5e-162)
     row[0, 0] = 2.6e-162
     for rule in ("clip", "normalize"):
-        assert float(np.linalg.norm(RowMap(norm=1.0, rule=rule, intercept=False).rows(row))) <= 1.0  # type: ignore[arg-type]
+        assert float(np.linalg.norm(RowMap(norm=1.0, rule=rule, intercept=False).rows(row))) <= 1.0
     assert float(np.linalg.norm(RowMap(norm=1.0, rule="normalize", intercept=False).rows(row))) > 0.999
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,19 @@ from numpy.typing import NDArray
 from sklearn.utils.estimator_checks import check_estimator
 
 from schemas.learning import Adjacency
-from tasks.classifiers.ball_gaussian import BallGaussian, log_lower_gamma
+from tasks.classifiers.ball_gaussian import BallGaussian, log_lower_gamma, uniforms
 from tasks.classifiers.convex_sets import Ball, BallIntersection, Box, ConvexSet
+from tasks.classifiers.exact_losses import ExactLosses, on_exact_rows
 from tasks.classifiers.exponential_classifier import ExponentialSamplingClassifier
-from tasks.classifiers.exponential_sampling import choose_sampler, exponential_sample, range_bound_of
+from tasks.classifiers.exponential_sampling import (
+    choose_sampler,
+    exponential_sample,
+    range_bound_of,
+    regularization_of,
+)
 from tasks.classifiers.losses import HingeLoss, HuberisedHingeLoss, LogisticLoss, MarginLoss
-from tasks.classifiers.net_sampler import net_of, risk_values
-from tasks.classifiers.piecewise_sampler import _pieces, is_piecewise_linear, segments_of
+from tasks.classifiers.net_sampler import net_of, risk_values, scores_of
+from tasks.classifiers.piecewise_sampler import PIECEWISE_ERROR, is_piecewise_linear, pieces_of, segments_of
 from tasks.classifiers.rejection_sampler import (
     _anchor,
     _log_acceptance,
@@ -42,6 +49,10 @@ def plane_risk(n: int, regularization: float, loss: MarginLoss | None = None, p:
     rows = rng.normal(size=(n, p))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     return MarginRisk(rows, np.where(rows[:, :1] > 0.2, 1.0, -1.0), loss or LogisticLoss(), regularization)
+
+
+def exact(risk: EmpiricalRisk, convex_set: ConvexSet) -> ExactLosses:
+    return ExactLosses(on_exact_rows(risk), convex_set)
 
 
 # --- range bounds -----------------------------------------------------------------------------------------------------
@@ -180,7 +191,7 @@ def test_piecewise_law_keeps_epsilon_and_half_the_range_does_not(adjacency: Adja
 
 def _piecewise_law(risk: EmpiricalRisk, low: float, high: float, scale: float, bits: int) -> tuple[FloatArray, Any]:
     """Points of the net and their log probabilities, from the segments that the sampler draws by."""
-    s = segments_of(_pieces(risk, low, high), scale, bits)
+    s = segments_of(pieces_of(risk, low, high, bits), scale)
     places, logs = [], []
     for first, length, start, rate, reverse in zip(s.first, s.length, s.start, s.rate, s.reverse, strict=True):
         exponent = start + rate * np.arange(length)
@@ -206,10 +217,12 @@ def test_piecewise_segments_are_the_risk(risk: EmpiricalRisk, scale: float) -> N
     points, log_probabilities = _piecewise_law(risk, low, high, scale, 8)
     assert points[0] >= low and points[-1] <= high and len(points) >= 2**8
     assert np.diff(points) == pytest.approx(points[1] - points[0])
-    fine = np.append(points, risk.points[:, 0] if isinstance(risk, AbsoluteDistance) else [1.0, 1 / 0.9, low, high])
-    values = np.array([risk.value(np.array([t])) for t in fine[(fine >= low) & (fine <= high)]])
-    wanted = -np.minimum(scale * (values[: len(points)] - values.min()), 96.0 * math.log(2.0))
-    assert log_probabilities == pytest.approx(wanted - np.log(np.sum(np.exp(wanted))), abs=1e-9)
+    if isinstance(risk, AbsoluteDistance):  # records count as the nearest point of the net, a coarse one here
+        risk = AbsoluteDistance(np.clip(np.rint(risk.points * 64.0) / 64.0, points[0], points[-1]))
+    values = np.array([risk.value(np.array([t])) for t in points])
+    wanted = -np.minimum(scale * (values - values.min()), 96.0 * math.log(2.0))
+    # factors are rounded at 2^-32
+    assert log_probabilities == pytest.approx(wanted - np.log(np.sum(np.exp(wanted))), abs=1e-9 * max(1.0, scale))
 
 
 def test_expected_excess_is_within_the_bound_of_dimension() -> None:
@@ -245,10 +258,11 @@ def test_proposals_times_acceptance_are_the_wanted_density_whatever_the_anchor(r
     convexity = risk.n_records * risk.strong_convexity
     law = BallGaussian((elsewhere - gradient / convexity - ball.centre) / spread, ball.radius / spread)
     for used in (anchor, anchor._replace(theta=elsewhere, gradient=gradient, law=law)):
-        accepted = _log_acceptance(risk, scale, used, risk.value(used.theta), thetas)
+        losses = exact(risk, ball)
+        accepted = _log_acceptance(losses, scale, used, losses.totals(used.theta[None])[0], thetas)
         proposed = -0.5 * np.sum(((thetas - ball.centre) / spread - used.law.mean) ** 2, axis=1)
-        total = accepted + proposed + scale * risk_values(risk, thetas)
-        assert np.ptp(total) < 1e-8 and accepted.max() <= 0.0
+        total = accepted + proposed + scale * risk_values(losses.risk, thetas)
+        assert np.ptp(total) < 1e-7 and accepted.max() <= 0.0
     assert anchor.distance < 0.1  # near the expectation of its own proposals, on which the acceptance bound rests
 
 
@@ -259,7 +273,9 @@ def test_acceptance_bound_holds_for_records_that_curve_most() -> None:
     )
     assert acceptance_lower_bound(risk, 0.05) == pytest.approx(math.exp(-2.5))
     ball, bits = Ball.around_zero(3, 5.0), SeededBits(3)
-    counts = [sample_by_rejection(risk, ball, 20.0, 5.0, bits, regularization=0.05).n_proposals for _ in range(300)]
+    counts = [
+        sample_by_rejection(exact(risk, ball), 20.0, 5.0, bits, regularization=0.05).n_proposals for _ in range(300)
+    ]
     assert np.mean(counts) < math.exp(2.5)
     assert np.mean(counts) > 1.5  # det(I + H / m)^(1/2) = sqrt 6 in the normal limit
     assert acceptance_lower_bound(SMOOTH[2], 0.0) == 1.0
@@ -270,9 +286,9 @@ def test_acceptance_bound_holds_for_records_that_curve_most() -> None:
 def test_rejection_refuses_what_could_take_for_ever() -> None:
     ball, bits = Ball.around_zero(2, 5.0), SeededBits(0)
     with pytest.raises(ValueError, match="as few as"):
-        sample_by_rejection(plane_risk(50, 0.25 / 24.0), ball, 1.0, 1.0, bits, regularization=0.25 / 24.0)
+        sample_by_rejection(exact(plane_risk(50, 0.25 / 24.0), ball), 1.0, 1.0, bits, regularization=0.25 / 24.0)
     with pytest.raises(ValueError, match="balls"):
-        sample_by_rejection(plane_risk(9, 0.1), Box.cube(2, 1.0), 1.0, 1.0, bits, regularization=0.1)
+        sample_by_rejection(exact(plane_risk(9, 0.1), Box.cube(2, 1.0)), 1.0, 1.0, bits, regularization=0.1)
     with pytest.raises(ValueError, match="too few in 400 dimensions"):
         BallGaussian(np.zeros(400), 1.0)
 
@@ -284,6 +300,102 @@ def test_logarithm_of_the_incomplete_gamma_function_far_out() -> None:
         step = a * np.log(x) - x - math.lgamma(a + 1.0)
         assert log_lower_gamma(a, x) == pytest.approx(np.logaddexp(log_lower_gamma(a + 1.0, x), step), rel=1e-10)
     assert log_lower_gamma(2.0, np.array([0.0]))[0] == -math.inf
+
+
+class Words:
+    """A bit source of given words."""
+
+    label = "fixed"
+
+    def __init__(self, *words: int) -> None:
+        self.own = np.array(words, dtype=np.uint64)
+
+    def words(self, n_words: int) -> NDArray[np.uint64]:
+        return self.own[:n_words]
+
+
+def test_uniform_numbers_lie_strictly_between_0_and_1() -> None:
+    """The odd multiples of 2^-53; the top word rounded up would give 1, which no law with a density gives."""
+    drawn = uniforms(4, Words(0, 2**12, 2**63, 2**64 - 1))
+    assert drawn.tolist() == [2.0**-53, 3.0 * 2.0**-53, 0.5 + 2.0**-53, 1.0 - 2.0**-53]
+
+
+def narrow(n: int) -> tuple[MarginRisk, Ball]:
+    """A small set far from 0, where risks are large and their differences small."""
+    return plane_risk(n, 0.1, p=3), Ball(np.array([2.0, -2.0, 1.0]), 1e-4)
+
+
+def test_density_by_rejection_has_no_error_that_grows_with_the_records() -> None:
+    """Its logarithm is that of the exact sum to a quarter of what the slack pays for; plain sums are convicted."""
+    risk, ball = narrow(40_000)
+    losses, epsilon = exact(risk, ball), 10.0
+    scale = epsilon / (2e-4 * 2.0)
+    spread = 1.0 / math.sqrt(scale * risk.n_records * 0.1)
+    anchor = _anchor(losses.risk, ball, spread)
+    thetas = ball.centre + 1e-4 * np.random.default_rng(2).uniform(-0.5, 0.5, (16, 3))
+    base = losses.totals(anchor.theta[None])[0]
+    accepted = _log_acceptance(losses, scale, anchor, base, thetas)
+    low = scale * ((thetas - anchor.theta) @ anchor.gradient + 2000.0 * np.sum((thetas - anchor.theta) ** 2, axis=1))
+    wanted = scale * losses.unit * np.array([float(total - base) for total in losses.totals(thetas)])
+    assert np.ptp(accepted - low + wanted) <= epsilon * 2.0**-23
+    plain = scale * np.array([losses.risk.value(theta) for theta in thetas])
+    assert np.ptp(accepted - low + plain) > epsilon * 2.0**-23
+
+
+def test_the_envelope_is_above_the_density_everywhere() -> None:
+    """Whatever rounding does, also at the anchor, where they touch: nothing is cut off."""
+    for risk, ball in (narrow(3000), (plane_risk(3000, 0.1, HuberisedHingeLoss(0.5), p=3), Ball.around_zero(3, 2.0))):
+        losses = exact(risk, ball)
+        anchor = _anchor(losses.risk, ball, 0.1 * ball.radius)
+        steps = np.vstack([np.zeros((1, 3)), np.random.default_rng(0).normal(size=(40, 3)) * 1e-6 * ball.radius])
+        base = losses.totals(anchor.theta[None])[0]
+        found = _log_acceptance(losses, 1.0 / ball.radius, anchor, base, anchor.theta + steps)
+        assert -1e-2 < found.max() < 0.0
+
+
+def test_tables_too_large_for_the_slack_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tasks.classifiers import exact_losses, rejection_sampler
+
+    risk, ball = narrow(30)
+    arguments: dict[str, Any] = {"adjacency": "replace_one", "bits": SeededBits(0), "sampler": "rejection"}
+    monkeypatch.setattr(rejection_sampler, "_MOST_ROUNDINGS", 30 * 19 // 2)
+    with pytest.raises(ValueError, match="cannot pay for rounding with 30 records, 3"):
+        exponential_sample(risk, ball, 1.0, **arguments)
+    monkeypatch.setattr(exact_losses, "MOST_RECORDS", 29)
+    with pytest.raises(ValueError, match="got 30"):
+        exponential_sample(risk, ball, 1.0, **arguments)
+
+
+# --- the norm that a constant holds up to -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_a_set_beyond_the_parameter_norm_is_refused(adjacency: Adjacency) -> None:
+    risk = SquaredDistance(np.full((5, 1), 0.5), parameter_norm=2.0)
+    sets: list[ConvexSet] = [Ball(np.array([1.5]), 0.6), Box(np.array([-2.1]), np.array([0.0]))]
+    for convex_set in sets:
+        with pytest.raises(ValueError, match=r"parameter_norm=2.0 is too small"):
+            exponential_sample(risk, convex_set, 1.0, adjacency=adjacency, bits=SeededBits(0))
+    inside = exponential_sample(risk, Ball(np.array([1.5]), 0.5), 1.0, adjacency=adjacency, bits=SeededBits(0))
+    assert inside.sampler == "net"
+
+
+def test_squared_distances_keep_epsilon_up_to_the_parameter_norm_only() -> None:
+    """Any record added, |d| <= 1; the constant of a shorter norm is convicted."""
+    ball, net, epsilon = Ball.around_zero(1, 10.0), net_of(Ball.around_zero(1, 10.0), 201), 1.0
+    table = np.array([[0.4], [-0.2]])
+    for norm, holds in ((10.0, True), (1.0, False)):
+        worst = 0.0
+        k = range_bound_of(SquaredDistance(table, parameter_norm=10.0), ball, "add_remove") * (1.0 + norm) / 11.0
+        for record in (-1.0, 0.0, 1.0):
+            first, second = (
+                np.array(
+                    exponential_weights(scores_of(exact(SquaredDistance(t, 1.0, 10.0), ball), net), k, epsilon), float
+                )
+                for t in (table, np.vstack([table, [[record]]]))
+            )
+            worst = max(worst, float(np.abs(np.log(first / first.sum()) - np.log(second / second.sum())).max()))
+        assert (worst <= epsilon) == holds
 
 
 # --- dispatch ---------------------------------------------------------------------------------------------------------
@@ -321,6 +433,43 @@ def test_what_is_drawn_lies_on_a_public_lattice_or_net() -> None:
     drawn = exponential_sample(joint, Ball.around_zero(4, 3.0), 1.0, adjacency="replace_one", bits=bits)
     assert drawn.sampler == "rejection" and drawn.range_bound == pytest.approx(2.0 * math.sqrt(2.0) * 6.0)
     assert risk_values(joint, drawn.theta[None]) == pytest.approx(joint.value(drawn.theta))
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("sampler", ["net", "rejection", "grid-walk", "piecewise"])
+def test_what_rounding_adds_to_the_range_is_paid_for(adjacency: Adjacency, sampler: Any) -> None:
+    risk = line_risk(np.array([0.5, -1.0, 0.7]), LogisticLoss(), 0.1)
+    if sampler == "piecewise":
+        risk = line_risk(np.array([0.5, -1.0, 0.7]), HingeLoss())
+    ball, bits = Ball.around_zero(1, 2.0), SeededBits(1)
+    cells = 8 if sampler == "grid-walk" else None
+    drawn = exponential_sample(risk, ball, 1.0, adjacency=adjacency, bits=bits, sampler=sampler, cells_per_axis=cells)
+    excess = exact(risk, ball).range_excess(adjacency)
+    if sampler == "piecewise":
+        excess = PIECEWISE_ERROR * (4.0 if adjacency == "replace_one" else 2.0)
+    assert drawn.range_bound == range_bound_of(risk, ball, adjacency) + excess > range_bound_of(risk, ball, adjacency)
+
+
+def test_range_excess_by_hand() -> None:
+    """A record's whole number errs by `error` either way, so its range by twice that; two records' by four times."""
+    ball, risk = Ball.around_zero(2, 2.0), plane_risk(9, 0.1)
+    losses = exact(risk, ball)
+    assert losses.range_excess("replace_one") == 4.0 * losses.error
+    assert losses.range_excess("add_remove") == 2.0 * (losses.error + losses.regularizer_error)
+    public = exact(replace(risk, public_size=100), ball)
+    assert public.range_excess("add_remove") == 2.0 * losses.error
+    assert range_bound_of(replace(risk, public_size=100), ball, "add_remove") == pytest.approx(2.0)
+    assert range_bound_of(risk, ball, "add_remove") == pytest.approx(2.0 + 0.05 * 4.0)
+
+
+def test_the_range_does_not_depend_on_the_number_of_records_in_any_bit() -> None:
+    assert {regularization_of(plane_risk(n, 0.1)) for n in range(20, 60)} == {0.1}
+    ball = Ball(np.array([0.3, -0.7]), 1.3)
+    for public_size in (None, 30):
+        risks = [replace(plane_risk(n, 0.013), public_size=public_size) for n in range(20, 60)]
+        assert (
+            len({range_bound_of(r, ball, "add_remove") + exact(r, ball).range_excess("add_remove") for r in risks}) == 1
+        )
 
 
 def test_net_covers_the_set() -> None:
@@ -455,6 +604,12 @@ def test_default_radius_covers_the_minimiser() -> None:
         assert abs(fitted.coef_[0, 0]) < fitted.radius_ <= 1.0 / weight
 
 
+def test_the_width_of_the_parabola_is_called_as_elsewhere() -> None:
+    """Boosting compares fits by `huber_width`."""
+    assert ExponentialSamplingClassifier(huber_width=2.0).get_params()["huber_width"] == 2.0
+    assert "width" not in ExponentialSamplingClassifier().get_params()
+
+
 def test_hinge_needs_few_dimensions() -> None:
     X, y = three_groups(300)
     fitted = ExponentialSamplingClassifier(20.0, loss="hinge", fit_intercept=False, random_state=0).fit(X, y)
@@ -473,15 +628,15 @@ def test_hinge_needs_few_dimensions() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("loss", "squared"), ("width", 0.0), ("regularization", -1.0), ("regularization", True), ("radius", 0.0),
+        ("loss", "squared"), ("huber_width", 0.0), ("regularization", -1.0), ("regularization", True), ("radius", 0.0),
         ("radius", math.inf), ("radius", True), ("sampler", "gibbs"), ("net_points", 0.5), ("data_norm", None),
         ("epsilon", 0.0), ("delta", 1.0), ("adjacency", "other"), ("regularization", 0.0),
     ],
 )  # fmt: skip
 def test_bad_parameters_are_named(name: str, value: Any) -> None:
     X, y = np.linspace(-1.0, 1.0, 10)[:, None], np.arange(10) > 4
-    settings = {"loss": "huberised-hinge"} if name == "width" else {}
-    with pytest.raises(ValueError, match=name):
+    settings = {"loss": "huberised-hinge"} if name == "huber_width" else {}
+    with pytest.raises(ValueError, match=name.removeprefix("huber_")):
         ExponentialSamplingClassifier(random_state=0, **{**settings, name: value}).fit(X, y)
     if name == "sampler":
         with pytest.raises(ValueError, match="smooth loss"):

@@ -7,12 +7,17 @@ import pytest
 from scipy import integrate
 
 from tasks.classifiers.convex_sets import Ball, BallIntersection, Box, ConvexSet
+from tasks.classifiers.exact_losses import ExactLosses, on_exact_rows
 from tasks.classifiers.exponential_sampling import exponential_sample
-from tasks.classifiers.grid_walk import GridWalk, penalty_rate
+from tasks.classifiers.grid_walk import CertifiedSteps, GridWalk, penalty_rate
 from tasks.classifiers.losses import LogisticLoss
 from tasks.classifiers.risks import AbsoluteDistance, EmpiricalRisk, MarginRisk
 from tasks.noise import SeededBits
 from tests.statistics import ALPHA, chi_square_p_value
+
+
+def exact(risk: EmpiricalRisk, convex_set: ConvexSet) -> ExactLosses:
+    return ExactLosses(on_exact_rows(risk), convex_set)
 
 
 def median_risk() -> AbsoluteDistance:
@@ -37,7 +42,7 @@ WALKS: list[tuple[EmpiricalRisk, ConvexSet, int]] = [
 def test_chain_is_lazy_reversible_and_has_the_wanted_law(
     risk: EmpiricalRisk, convex_set: ConvexSet, cells: int
 ) -> None:
-    walk = GridWalk(risk, convex_set, 0.3, cells, 5.0)
+    walk = GridWalk(exact(risk, convex_set), 0.3, cells, 5.0)
     p, wanted = walk.transition_matrix().toarray(), walk.weights()
     flow = wanted[:, np.newaxis] * p
     assert p.sum(axis=1) == pytest.approx(1.0) and np.diag(p).min() >= 0.5
@@ -48,17 +53,18 @@ def test_chain_is_lazy_reversible_and_has_the_wanted_law(
         middle = walk._lower + (np.array(cell) + 0.5) * walk._side
         nearest = convex_set.project(middle)
         if np.all(np.abs(nearest - middle) <= 0.5 * walk._side):
-            reference = risk.value(convex_set.centre) - risk.value(nearest)
+            own = walk.losses.risk
+            reference = own.value(convex_set.centre) - own.value(nearest)
             start = wanted[walk.cells().index(walk.start)]
-            at_start = walk.exponent(walk.start) - 0.3 * risk.value(convex_set.centre)
-            assert math.log(weight / start) == pytest.approx(0.3 * reference + at_start, abs=1e-9)
+            at_start = walk.exponent(walk.start)  # exponents are 0 at the set's centre
+            assert math.log(weight / start) == pytest.approx(0.3 * reference + at_start, abs=1e-8)
 
 
 @pytest.mark.parametrize(("risk", "convex_set", "cells"), WALKS)
 def test_certificate_is_the_distance_of_the_power_of_the_matrix(
     risk: EmpiricalRisk, convex_set: ConvexSet, cells: int
 ) -> None:
-    walk = GridWalk(risk, convex_set, 0.3, cells, 5.0)
+    walk = GridWalk(exact(risk, convex_set), 0.3, cells, 5.0)
     certified = walk.certified_steps(0.1)
     power = np.linalg.matrix_power(walk.transition_matrix().toarray(), certified.steps)
     # a cell of which a point lies in the set must be among those the certificate is about
@@ -76,7 +82,7 @@ def test_certificate_is_the_distance_of_the_power_of_the_matrix(
 
 
 def test_too_short_a_walk_is_refused() -> None:
-    walk = GridWalk(median_risk(), Ball.around_zero(1, 1.0), 0.3, 32, 5.0)
+    walk = GridWalk(exact(median_risk(), Ball.around_zero(1, 1.0)), 0.3, 32, 5.0)
     enough = walk.certified_steps(0.05).steps
     assert walk.certified_steps(0.05, enough).error <= 0.05
     for steps in (1, enough // 8):
@@ -110,7 +116,7 @@ def test_an_uncertified_walk_claims_nothing() -> None:
 
 def test_the_steps_taken_are_the_matrix() -> None:
     """Positions after 40 steps, far from settled, against the 40th power; a chain that is not lazy is convicted."""
-    walk = GridWalk(median_risk(), Ball.around_zero(1, 1.0), 0.3, 12, 5.0)
+    walk = GridWalk(exact(median_risk(), Ball.around_zero(1, 1.0)), 0.3, 12, 5.0)
     matrix = walk.transition_matrix().toarray()
     power, eager = (
         np.linalg.matrix_power(m, 40)[walk.cells().index(walk.start)] for m in (matrix, 2.0 * matrix - np.eye(12))
@@ -150,9 +156,53 @@ def test_bad_arguments_are_named() -> None:
         )
 
 
+@pytest.mark.parametrize("share", [0.1, 0.4])
+def test_law_and_error_together_cost_epsilon(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The law's range at scale k is epsilon (1 - share); each table's walk may be off by half of epsilon share."""
+    seen: list[tuple[float, float]] = []
+    honest = GridWalk.certified_steps
+
+    def spy(self: GridWalk, error: float, steps: int | None = None) -> CertifiedSteps:
+        seen.append((self.scale, error))
+        return honest(self, error, steps)
+
+    monkeypatch.setattr(GridWalk, "certified_steps", spy)
+    drawn = exponential_sample(
+        median_risk(),
+        Ball.around_zero(1, 1.0),
+        2.0,
+        adjacency="replace_one",
+        bits=SeededBits(0),
+        sampler="grid-walk",
+        cells_per_axis=8,
+        error_share=share,
+    )
+    ((scale, error),) = seen
+    law, both = scale * drawn.range_bound, 2.0 * error
+    assert law == pytest.approx(2.0 * (1.0 - share), rel=1e-5) and law <= 2.0 * (1.0 - share) * (1.0 - 2.0**-20)
+    assert both == pytest.approx(2.0 * share, rel=1e-6) and both < 2.0 * share
+    assert law + both <= 2.0 and drawn.range_bound >= 4.0
+    assert drawn.details["error"] <= error
+
+
+def test_exponents_too_large_for_doubles_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tasks.classifiers import exponential_sampling as module
+
+    monkeypatch.setattr(module, "EPSILON_SLACK", 2.0**-50)
+    with pytest.raises(ValueError, match="cannot pay for rounding"):
+        exponential_sample(
+            median_risk(),
+            Ball.around_zero(1, 1.0),
+            1.0,
+            adjacency="replace_one",
+            bits=SeededBits(0),
+            sampler="grid-walk",
+        )
+
+
 def test_what_is_returned_lies_in_the_set_also_when_no_run_did() -> None:
     disc, bits = Ball(np.array([0.5, 0.0]), 3.0), SeededBits(4)
-    walk = GridWalk(margin_risk(), disc, 0.01, 5, 0.5)
+    walk = GridWalk(exact(margin_risk(), disc), 0.01, 5, 0.5)
     points = [walk.sample_uncertified(30, 64, bits) for _ in range(150)]
     assert all(disc.contains(point) for point in points)
     assert max(float(np.linalg.norm(point - disc.centre)) for point in points) > 2.5  # runs do end in corner cells

@@ -12,10 +12,21 @@ from schemas.events import ApproximateEvent, GaussianEvent
 from tasks.accounting.composition import composed_delta
 from tasks.accounting.gaussian_profile import gaussian_mu
 from tasks.classifiers.budget import PrivacyBudget
+from tasks.classifiers.certified import minimiser_norm_bound
 from tasks.classifiers.convex_sets import Ball, BallIntersection, Box
-from tasks.classifiers.localization import LocalizationClassifier, localization, localize, stage_budgets
+from tasks.classifiers.exact_losses import ExactLosses
+from tasks.classifiers.localization import (
+    LocalizationClassifier,
+    by_public_numbers,
+    localization,
+    localize,
+    stage_budgets,
+)
 from tasks.classifiers.losses import HingeLoss, LogisticLoss
-from tasks.classifiers.risks import AbsoluteDistance, MarginRisk, SquaredDistance
+from tasks.classifiers.noisy_sgd_plan import plan_noisy_sgd
+from tasks.classifiers.range_bounds import range_bound_of
+from tasks.classifiers.risks import AbsoluteDistance, MarginRisk, SquaredDistance, total_strong_convexity
+from tasks.classifiers.step_sizes import step_sizes
 from tasks.noise import BitSource, SeededBits
 from tests.unit.test_output_perturbation import NO_WEIGHTS, table
 
@@ -189,18 +200,151 @@ def test_infinite_epsilon_is_the_minimiser_itself() -> None:
     assert found.events == ()
 
 
+class Refused:
+    label = "os-csprng"
+
+    def words(self, n_words: int) -> np.ndarray:
+        raise AssertionError("noise was drawn")
+
+
+@pytest.mark.parametrize("p", [2, 3])
+def test_a_share_too_small_for_sampling_is_refused_before_anything_is_spent(p: int) -> None:
+    budget = PrivacyBudget(2.0**-16)
+    with pytest.raises(ValueError, match="at least 2\\^-16"):
+        localization(_points(p=p), Ball.around_zero(p, 1.0), budget, adjacency="replace_one", bits=Refused())
+
+
 def test_a_risk_without_an_exact_sampler_is_refused_before_anything_is_spent() -> None:
-    class Refused:
-        label = "os-csprng"
-
-        def words(self, n_words: int) -> np.ndarray:
-            raise AssertionError("noise was drawn")
-
     rows, _ = table(100)
     for loss, regularization in ((HingeLoss(), 1.0), (LogisticLoss(), 1e-3)):
         risk = MarginRisk(rows / 4, np.ones((100, 1)), loss, regularization)
         with pytest.raises(ValueError):
             localization(risk, Ball.around_zero(4, 1e4), PrivacyBudget(1.0), adjacency="replace_one", bits=Refused())
+
+
+@pytest.mark.usefixtures("fast_norm_noise")
+def test_exponential_sampling_has_a_ball_of_its_own_and_keeps_its_acceptance() -> None:
+    """p = 60: C would hold next to nothing of the ball about theta_0; few proposals are needed all the same."""
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(300, 60))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True) * (1 + 1e-15)
+    risk = MarginRisk(rows, np.where(rows[:, :1] > 0.0, 1.0, -1.0), LogisticLoss(), 0.1)
+    whole = Ball.around_zero(60, minimiser_norm_bound(risk))
+    proposals = []
+    original = module.exponential_sample
+
+    def recorded(*arguments: Any, **options: Any) -> Any:
+        drawn = original(*arguments, **options)
+        proposals.append(drawn.details["n_proposals"])
+        return drawn
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "exponential_sample", recorded)
+        for seed in range(4):
+            found = localization(risk, whole, PrivacyBudget(30.0), adjacency="replace_one", bits=SeededBits(seed))
+            assert isinstance(found.localized.convex_set, Ball)
+            assert found.localized.convex_set.radius == found.localized.radius < whole.radius
+    assert max(proposals) < 100
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.usefixtures("fast_norm_noise")
+def test_the_second_stage_knows_how_long_its_parameters_may_be(delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """|theta - d|^2 / 2 is Lipschitz up to a norm only: that of the released set, whatever was given before."""
+    risk = SquaredDistance(_points().points, point_norm=1.0, parameter_norm=1e-3)
+    name = "noisy_sgd" if delta else "exponential_sample"
+    original = getattr(module, name)
+    seen = []
+
+    def recorded(risk: Any, convex_set: Any, *arguments: Any, **options: Any) -> Any:
+        seen.append((risk, convex_set))
+        return original(risk, convex_set, *arguments, **options)
+
+    monkeypatch.setattr(module, name, recorded)
+    localization(risk, Ball.around_zero(3, 1.0), PrivacyBudget(1.0, delta), adjacency="replace_one", bits=SeededBits(0))
+    ((inner, convex_set),) = seen
+    ball = convex_set if delta == 0.0 else convex_set.second
+    longest = min(float(np.linalg.norm(ball.centre)) + ball.radius, 1.0 if delta else math.inf)
+    assert inner.lipschitz == pytest.approx(1.0 + longest) and inner.lipschitz >= 1.0 + longest
+
+
+@pytest.mark.parametrize(("p", "n", "regularization", "epsilon"), [(3000, 20, 1.0, 1.0), (3600, 100, 0.1, 1000.0)])
+def test_dimensions_that_exact_sampling_cannot_reach_are_refused_before_anything_is_drawn(
+    p: int, n: int, regularization: float, epsilon: float
+) -> None:
+    """Also where a ball about 0 would do, but not one as far away as theta_0 may come out."""
+    risk = MarginRisk(np.eye(p)[:n], np.ones((n, 1)), LogisticLoss(), regularization)
+    whole = Ball.around_zero(p, minimiser_norm_bound(risk))
+    with pytest.raises(ValueError, match="take a smaller share"):
+        localization(risk, whole, PrivacyBudget(epsilon), adjacency="replace_one", bits=Refused())
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("epsilon", [3.0, 300.0])
+@pytest.mark.usefixtures("fast_norm_noise")
+def test_what_is_not_refused_before_is_not_refused_after(adjacency: Any, epsilon: float) -> None:
+    """In dimensions about the largest that are taken: whatever theta_0 comes out, the second stage samples."""
+    taken = 0
+    for p in (200, 500, 800, 1200, 2000):
+        rows = np.eye(p)[:100]
+        risk = MarginRisk(rows, np.ones((100, 1)), LogisticLoss(), 1.0)
+        whole = Ball.around_zero(p, minimiser_norm_bound(risk))
+        try:
+            found = localization(risk, whole, PrivacyBudget(epsilon), adjacency=adjacency, bits=SeededBits(p))
+        except ValueError as refused:
+            assert "take a smaller share" in str(refused)
+        else:
+            taken += 1
+            assert found.localized.convex_set.contains(found.theta)
+    assert epsilon == 3.0 or 0 < taken
+
+
+@pytest.mark.parametrize(("delta", "public_size"), [(0.0, 7), (0.0, 27), (1e-5, 7), (1e-5, 40000)])
+@pytest.mark.usefixtures("fast_norm_noise")
+def test_public_numbers_do_not_tell_the_number_of_records(
+    delta: float, public_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit for bit: attributes, guarantee, and the constants and steps that the second stage is run with."""
+    seen: list[Any] = []
+    name = "noisy_sgd" if delta else "exponential_sample"
+    original = getattr(module, name)
+
+    def recorded(risk: Any, convex_set: Any, spent: Any, **options: Any) -> Any:
+        steps = []
+        if delta:
+            assert risk.n_records == 4 * public_size
+            plan = plan_noisy_sgd(risk, spent, "add_remove", "practical", 10, 1.0)
+            sizes = step_sizes(risk, convex_set, plan, None)
+            steps = [plan.noise_scale, *(sizes(t) for t in range(1, 10))]
+        else:  # of a set that does not depend on the noise
+            ball = Ball(np.ones(5), convex_set.radius)
+            steps = [range_bound_of(risk, ball, "add_remove"), ExactLosses(risk, ball).range_excess("add_remove")]
+        seen.append((convex_set.diameter, spent, risk.lipschitz, total_strong_convexity(risk), steps))
+        return original(risk, convex_set, spent, **options)
+
+    monkeypatch.setattr(module, name, recorded)
+    for n in (27, 28):
+        fitted = LocalizationClassifier(
+            5.0, delta, adjacency="add_remove", public_size=public_size, n_steps=5, classes=range(2), random_state=0
+        ).fit(*table(n))
+        seen[-1] = (*seen[-1], fitted.radius_, fitted.guarantee_)
+    assert seen[0] == seen[1]
+    assert seen[0][-1] is not None and any("public_size was chosen" in text for text in seen[0][-1].assumptions)
+
+
+def test_gradient_descent_rounds_for_a_public_number_of_records() -> None:
+    """Noise and steps are the same for 2^15 records and one more, although a sum of those is allowed more rounding."""
+    seen = []
+    for n in (2**15, 2**15 + 1):
+        risk = MarginRisk(np.ones((n, 1)), np.ones((n, 1)), LogisticLoss(), 0.1, public_size=2**14 + 3)
+        public, ball = by_public_numbers(risk), Ball.around_zero(1, 1.0)
+        plan = plan_noisy_sgd(public, PrivacyBudget(1.0, 1e-5), "add_remove", "practical", 10, 1.0)
+        sizes = step_sizes(public, ball, plan, "strongly-convex")
+        seen.append((plan.noise_scale, sizes(1), sizes(7)))
+        assert sizes(1) == pytest.approx(1.0 / (0.1 * (2**14 + 3)))
+        assert public.value(np.ones(1)) == risk.value(np.ones(1))
+        assert public.n_records * public.strong_convexity == pytest.approx(total_strong_convexity(risk))
+    assert seen[0] == seen[1]
 
 
 # The estimator ------------------------------------------------------------------------------------------------------
@@ -253,6 +397,7 @@ def test_without_noise_and_branding() -> None:
         ({"tolerance": -1.0}, "tolerance must be in"),
         ({"regularization": 1e-3, "delta": 0.0}, "regularization"),
         ({"data_norm": None}, "needs a data_norm"),
+        ({"public_size": math.inf}, "public_size must be a whole number"),
     ],
 )
 def test_bad_parameters(changes: dict[str, Any], text: str) -> None:

@@ -18,8 +18,9 @@ from tasks.accounting.composition import composed_epsilon
 from tasks.accounting.gaussian_profile import gaussian_mu
 from tasks.classifiers import noisy_sgd_plan
 from tasks.classifiers.budget import PrivacyBudget
-from tasks.classifiers.clipped_risk import ROW_GRID, ClippedMarginRisk, on_row_grid
+from tasks.classifiers.clipped_risk import ClippedMarginRisk
 from tasks.classifiers.convex_sets import Ball, BallIntersection, Box
+from tasks.classifiers.exact_rows import ROW_GRID, on_row_grid
 from tasks.classifiers.fit import PoissonSampledGaussian
 from tasks.classifiers.losses import HingeLoss, LogisticLoss
 from tasks.classifiers.noisy_sgd import noisy_sgd, poisson_sample
@@ -90,6 +91,8 @@ def test_the_paper_s_schedule_is_the_paper_s(n: int) -> None:
     # sigma^2 = 32 L^2 n^2 log(n / delta) log(1 / delta) / epsilon^2
     exact = math.sqrt(32.0 * n**2 * math.log(n / 1e-5) * math.log(1e5))
     assert exact <= out.noise_scale <= exact * (1.0 + 1e-5)
+    # what the accountant is told: the noise over 2 n L, since replacing a record moves n times a gradient so far
+    assert out.noise_multiplier == pytest.approx(exact / (2.0 * n), rel=1e-9)
     assert all(len(records) == 1 for records in risk.asked)
     assert out.events == (ApproximateEvent(epsilon=1.0, delta=1e-5),)
 
@@ -126,6 +129,72 @@ def test_rounding_of_the_sum_is_paid_for() -> None:
     assert error <= 500 * 508 * 2.0**-53
 
 
+def test_the_noise_counts_the_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever `_sum_rounding` says is a part of the sensitivity, of all records and of samples."""
+    risk = InnerProduct(points())
+    for options, parts in (
+        ({}, 2.0),
+        ({"adjacency": "add_remove"}, 1.0),
+        ({"adjacency": "add_remove", "sampling_probability": 0.5, "n_steps": 2}, 1.0),
+    ):
+        plain = run(risk, **options)
+        with monkeypatch.context() as patch:
+            patch.setattr(noisy_sgd_plan, "_sum_rounding", lambda n, lipschitz: 0.25 * lipschitz)
+            more = run(risk, **options)
+        assert more.noise_scale / plain.noise_scale == pytest.approx((parts + 0.25) / parts, rel=1e-5)
+        assert more.noise_multiplier == plain.noise_multiplier
+    # and honestly: 2^-22 of L for a table of this size
+    part = noisy_sgd_plan._practical_plan(risk, BUDGET, "add_remove", 1, 1.0).lattice
+    assert part is not None and part.sensitivity - 1.0 == pytest.approx(2.0**-22, rel=1e-3)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked(MarginRisk):
+    """Keeps which parameters and rows it was asked about."""
+
+    asked: list[Any] = field(default_factory=list)
+
+    def loss_gradient(self, theta: np.ndarray, records: Any = None) -> np.ndarray:
+        self.asked.append((theta, self.rows))
+        return super().loss_gradient(theta, records)
+
+
+@pytest.mark.parametrize(
+    ("convex_set", "norm"),
+    [(Ball.around_zero(5, 3.0), 4.0), (BallIntersection(Ball.around_zero(5, 3.0), Ball(np.full(5, 0.3), 0.01)), 1.0)],
+    ids=["ball", "localised"],
+)
+@pytest.mark.parametrize(
+    "options", [{}, {"query_grid": 2.0**-10}, {"sampling_probability": 0.5}, {"schedule": "paper"}]
+)
+def test_gradients_are_asked_where_margins_are_exact(convex_set: Any, norm: float, options: dict[str, Any]) -> None:
+    """At parameters and rows on grids, without the caller's doing; and the iterates themselves are not rounded."""
+    rows = points(6, 5)
+    risk, path = Asked(rows, np.where(rows[:, :1] > 0, 1.0, -1.0), HingeLoss()), []
+    run(risk, convex_set, n_steps=5, observer=lambda t, theta, released: path.append(theta), **options)
+    grid = options.get("query_grid", norm * ROW_GRID / 4.0)
+    assert len(risk.asked) >= 5
+    for (theta, own), before in zip(risk.asked, [np.asarray(convex_set.centre), *path], strict=False):
+        assert np.array_equal(theta, np.trunc(before / grid) * grid)
+        assert np.array_equal(own, on_row_grid(rows))
+    assert not np.array_equal(path[0], np.trunc(path[0] / grid) * grid)
+
+
+def test_a_grid_too_fine_for_exact_products_is_refused() -> None:
+    risk = MarginRisk(points(6), np.ones((6, 1)), LogisticLoss())
+    for grid in (2.0**-27, 0.0, 3.0 * 2.0**-20, True, math.nan, math.inf):
+        with pytest.raises(ValueError, match="query_grid"):
+            run(risk, query_grid=grid)
+    run(risk, query_grid=2.0**-26, n_steps=1)
+
+
+def test_a_set_beyond_the_parameter_norm_is_refused() -> None:
+    risk = SquaredDistance(points(), parameter_norm=2.0)
+    with pytest.raises(ValueError, match=r"parameter_norm=2.0 is too small"):
+        run(risk, Ball(np.array([1.5, 0.0, 0.0]), 0.6))
+    run(risk, Ball(np.array([1.5, 0.0, 0.0]), 0.5), n_steps=2)
+
+
 def test_the_regulariser_costs_no_noise_and_moves_the_iterates() -> None:
     rows, signs = points(40), np.ones((40, 1))
     plain = run(MarginRisk(rows, signs, LogisticLoss()), step_size="lipschitz")
@@ -152,7 +221,7 @@ def test_step_rules_are_the_paper_s() -> None:
         length = 100.0 / (math.sqrt(t) * 20.0) * 20.0 * 0.6
         assert path[t][0] == pytest.approx(min(50.0, path[t - 1][0] + length))
     # strongly convex: 1 / (n t); the first step ends at the mean, and there it stays
-    squared = SquaredDistance(points(20), parameter_norm=50.0)
+    squared = SquaredDistance(points(20), parameter_norm=52.0)
     for theta in iterates(squared, ball, n_steps=4):
         np.testing.assert_allclose(theta, squared.points.mean(axis=0), atol=1e-12)
     away = iterates(squared, Ball(np.ones(3), 50.0), n_steps=4, step_size=0.25)

@@ -1,5 +1,6 @@
 """Objective perturbation: exact densities by quadrature against the bounds, the split, the inexact minimiser."""
 
+import importlib
 import math
 from typing import Any
 
@@ -21,10 +22,11 @@ from tasks.classifiers.objective_perturbation import (
 )
 from tasks.classifiers.objective_profile import determinant_loss, gaussian_shift, objective_delta
 from tasks.classifiers.risks import MarginRisk, SquaredDistance
-from tasks.classifiers.solver import NotCertifiedError
+from tasks.classifiers.solver import Minimum, NotCertifiedError
 from tasks.noise import SeededBits
 from tests.unit.test_output_perturbation import NO_WEIGHTS, table
 
+module = importlib.import_module("tasks.classifiers.objective_perturbation")  # the package exports its function
 FloatArray = np.ndarray
 EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0, 4.0)
 
@@ -268,14 +270,118 @@ def test_the_released_point_is_the_minimiser_up_to_its_small_noise(delta: float)
     assert 0.0 < np.linalg.norm(b - b_finer) < 0.7 * size
 
 
-def test_a_solver_that_does_not_arrive_releases_nothing() -> None:
+class _Refused:
+    label = "os-csprng"
+
+    def words(self, n_words: int) -> np.ndarray:
+        raise AssertionError("noise was drawn")
+
+
+def test_a_solver_that_does_not_arrive_releases_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = table(200)
     risk = MarginRisk(X / 3, np.where(y == 1, 1.0, -1.0)[:, None], LogisticLoss(), 1.0)
+    plan = plan_objective(risk, PrivacyBudget(1.0, 1e-5), adjacency="replace_one", regularization=1.0)
+    monkeypatch.setattr("tasks.classifiers.certified.minimise", lambda *_, **__: Minimum(np.zeros(4), 50.0, 50.0))
     with pytest.raises(NotCertifiedError, match="nothing was released"):
-        plan = plan_objective(
-            risk, PrivacyBudget(1.0, 1e-5), adjacency="replace_one", regularization=1.0, tolerance=1e-16
-        )
         objective_perturbation(risk, plan, SeededBits(0))
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_a_tolerance_below_the_doubles_own_is_refused_for_every_table_and_every_draw(delta: float) -> None:
+    texts = set()
+    for seed in range(3):
+        X, y = table(200, seed=seed)
+        risk = MarginRisk(X / 4, np.where(y == 1, 1.0, -1.0)[:, None], LogisticLoss(), 1.0)
+        plan = plan_objective(
+            risk, PrivacyBudget(1.0, delta), adjacency="replace_one", regularization=1.0, tolerance=1e-16
+        )
+        with pytest.raises(ValueError, match="less than doubles can certify") as caught:
+            objective_perturbation(risk, plan, SeededBits(seed))
+        texts.add(str(caught.value))
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize("tolerance", [1e-4, 1e-10])
+def test_the_last_noise_is_for_two_distances_from_the_ideal_minimiser(
+    delta: float, tolerance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neighbours lie on both sides: twice the distance that the solver and the lattice of b may be off.
+
+    The second tolerance is so small that the rounding of b, half a step in each coordinate, counts.
+    """
+    X, y = table(200)
+    risk = MarginRisk(X / 3, np.where(y == 1, 1.0, -1.0)[:, None], LogisticLoss(), 1.0)
+    plan = plan_objective(
+        risk, PrivacyBudget(1.0, delta), adjacency="replace_one", regularization=100.0, tolerance=tolerance
+    )
+    sensitivities, spacings = [], []
+    original, law, drawn = module.lattice_for, module.LatticeGaussian, module.norm_noise
+
+    def lattice(dimension: int, sensitivity: float, relative_noise: float) -> Any:
+        sensitivities.append(sensitivity)
+        return original(dimension, sensitivity, relative_noise)
+
+    def gaussian(deviation: float) -> Any:
+        spacings.append(plan.noise_scale / deviation)
+        return law(deviation)
+
+    def norm(dimension: int, scale: float, bits: Any) -> Any:
+        spacings.append(plan.noise_scale / scale)
+        return drawn(dimension, scale, bits)
+
+    monkeypatch.setattr(module, "lattice_for", lattice)
+    monkeypatch.setattr(module, "LatticeGaussian", gaussian)
+    monkeypatch.setattr(module, "norm_noise", norm)
+    objective_perturbation(risk, plan, SeededBits(0))
+    rounding = 0.5 * math.sqrt(4) * spacings[0]
+    assert tolerance > 1e-10 or rounding > 0.5 * plan.gradient_tolerance
+    assert sensitivities[0] >= 2.0 * (plan.gradient_tolerance + rounding) / plan.regularization
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_what_is_refused_does_not_depend_on_the_draw(delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound of |b| that doubles are asked about is public, and holds."""
+    X, y = table(200)
+    risk = MarginRisk(X / 3, np.where(y == 1, 1.0, -1.0)[:, None], LogisticLoss(), 1.0)
+    plan = plan_objective(risk, PrivacyBudget(1.0, delta), adjacency="replace_one", regularization=1.0)
+    seen = []
+
+    def recorded(whole: Any, tolerance: float, b: np.ndarray, *, linear_bound: float) -> Minimum:
+        seen.append(linear_bound)
+        assert np.linalg.norm(b) <= linear_bound < 200.0 * plan.noise_scale
+        return Minimum(np.zeros(4), 0.0, 0.0)
+
+    monkeypatch.setattr(module, "certified_minimum", recorded)
+    for seed in range(3):
+        objective_perturbation(risk, plan, SeededBits(seed))
+    assert len(set(seen)) == 1
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e6, 0.0), (800.0, 1e-5)])
+def test_epsilons_that_need_no_noise_to_speak_of(epsilon: float, delta: float) -> None:
+    X, y = table(200)
+    fitted = ObjectivePerturbationClassifier(epsilon, delta, random_state=0).fit(X, y)
+    assert fitted.plan_.regularization == 200 * 1e-4 and fitted.score(X, y) > 0.95
+
+
+@pytest.mark.parametrize(("public_size", "delta"), [(7, 1e-5), (100, 0.0)])
+def test_public_numbers_do_not_tell_the_number_of_records(public_size: int, delta: float) -> None:
+    seen = []
+    for n in (27, 28):
+        fitted = ObjectivePerturbationClassifier(
+            1.0,
+            delta,
+            regularization=1.0,
+            adjacency="add_remove",
+            public_size=public_size,
+            classes=range(2),
+            random_state=0,
+        ).fit(*table(n))
+        seen.append((fitted.plan_, fitted.guarantee_))
+    assert seen[0] == seen[1]
+    guarantee = seen[0][1]
+    assert guarantee is not None and any("public_size was chosen" in text for text in guarantee.assumptions)
 
 
 def test_the_tolerance_is_paid_for() -> None:
@@ -309,7 +415,7 @@ def test_losses_without_a_second_derivative_and_other_risks_are_refused() -> Non
             regularization=1.0,
         )
     for name in ("regularization", "target_norm"):
-        with pytest.raises(ValueError, match=f"{name} must be above 0"):
+        with pytest.raises(ValueError, match=f"{name} must be in"):
             plan_objective(_risk(), budget, adjacency="replace_one", **{"regularization": 1.0, name: 0.0})
     with pytest.raises(ValueError, match="need epsilon >= 0"):
         objective_delta(-1.0, 1.0, 1, 1)
@@ -358,9 +464,10 @@ def test_without_noise_and_branding() -> None:
     [
         ({"loss": "hinge"}, "bounded second derivative"),
         ({"regularization": 0.0}, "regularization must be above 0"),
-        ({"target_norm": 0.0}, "target_norm must be above 0"),
+        ({"target_norm": 0.0}, "target_norm must be in"),
         ({"tolerance": 0.0}, "tolerance must be in"),
         ({"public_size": -1}, "public_size"),
+        ({"public_size": math.inf}, "public_size must be a whole number"),
         ({"data_norm": None}, "needs a data_norm"),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
 from schemas.events import ApproximateEvent, GaussianEvent
+from schemas.learning import Adjacency
 from tasks.accounting.composition import composed_delta
 from tasks.classifiers.budget import PrivacyBudget
 from tasks.classifiers.certified import certified_minimum
@@ -92,16 +93,31 @@ def test_random_neighbours_of_several_classes_keep_to_it() -> None:
 
 def test_adding_a_record_with_the_regulariser_held_keeps_to_half() -> None:
     """The regulariser weighs 4 in both tables, as `public_size` makes it."""
-    two = _risk(np.ones((2, 1)), np.ones((2, 1)), HingeLoss(), 2.0)
-    one = _risk(np.ones((1, 1)), np.ones((1, 1)), HingeLoss(), 4.0)
-    apart = float(np.abs(certified_minimum(two, 1e-7).theta - certified_minimum(one, 1e-7).theta)[0])
-    assert apart == pytest.approx(minimiser_sensitivity(one, "add_remove"), abs=1e-6)
-    estimators = [
-        OutputPerturbationClassifier(adjacency="add_remove", public_size=300, random_state=0).fit(*table(n))
-        for n in (300, 301)
-    ]
-    assert estimators[0].sensitivity_ == pytest.approx(estimators[1].sensitivity_, rel=1e-12)
-    assert estimators[0].noise_scale_ == pytest.approx(estimators[1].noise_scale_, rel=1e-12)
+    two, one = (MarginRisk(np.ones((n, 1)), np.ones((n, 1)), HingeLoss(), 2.0, public_size=2) for n in (2, 1))
+    apart = float(np.abs(certified_minimum(two, 1e-6).theta - certified_minimum(one, 1e-6).theta)[0])
+    assert apart == pytest.approx(minimiser_sensitivity(one, "add_remove"), abs=4e-6)
+
+
+def test_adding_a_point_moves_the_mean_by_no_more_whatever_set_is_searched() -> None:
+    """1 and -1 against 1 alone, n = 2: the mean moves by 1, though no parameter beyond 0.1 is looked for."""
+    both = SquaredDistance(np.array([[1.0], [-1.0]]), point_norm=1.0, parameter_norm=0.1)
+    assert minimiser_sensitivity(both, "add_remove") >= 1.0
+
+
+@pytest.mark.parametrize(("public_size", "k", "delta"), [(7, 2, 0.0), (100, 3, 0.0), (100, 2, 1e-5), (300, 3, 1e-5)])
+def test_public_numbers_do_not_tell_the_number_of_records(public_size: int, k: int, delta: float) -> None:
+    """Bit for bit; `radius_` shows in the weights themselves, since noise is mostly projected to it."""
+    seen = []
+    for n in (27, 28):
+        fitted = OutputPerturbationClassifier(
+            0.1, delta, adjacency="add_remove", public_size=public_size, classes=range(k), random_state=0
+        ).fit(*table(n, k=k))
+        seen.append((fitted.radius_, fitted.sensitivity_, fitted.noise_scale_, fitted.guarantee_))
+    assert seen[0] == seen[1]
+    guarantee = seen[0][3]
+    assert guarantee is not None
+    assert any("public_size was chosen" in text for text in guarantee.assumptions)
+    assert not any("number of records is public" in text for text in guarantee.assumptions)
 
 
 # Noise --------------------------------------------------------------------------------------------------------------
@@ -110,14 +126,24 @@ def test_adding_a_record_with_the_regulariser_held_keeps_to_half() -> None:
 def test_noise_scales_are_the_closed_forms() -> None:
     """Gamma law of the norm: mean 2 L p / (n Delta epsilon); Gaussian: z(1, 1e-5) = 3.7306 (dp_erm.md, section 7)."""
     X, y = table()
-    pure = OutputPerturbationClassifier(2.0, 0.0, random_state=0).fit(X, y)
+    pure = OutputPerturbationClassifier(2.0, 0.0, regularization=0.1, random_state=0).fit(X, y)
     exact = 2.0 / (300 * 0.1)
     assert pure.sensitivity_ == pytest.approx(exact * 1.02, rel=1e-9)
     assert pure.noise_scale_ == pytest.approx(exact * 1.02 / 2.0, rel=1e-5)
-    gaussian = OutputPerturbationClassifier(1.0, 1e-5, random_state=0).fit(X, y)
+    gaussian = OutputPerturbationClassifier(1.0, 1e-5, regularization=0.1, random_state=0).fit(X, y)
     assert gaussian.noise_scale_ == pytest.approx(exact * 1.02 * 3.7306, rel=1e-4)
-    doubled = OutputPerturbationClassifier(1.0, 1e-5, tolerance=0.5, random_state=0).fit(X, y)
+    doubled = OutputPerturbationClassifier(1.0, 1e-5, regularization=0.1, tolerance=0.5, random_state=0).fit(X, y)
     assert doubled.noise_scale_ == pytest.approx(exact * 2.0 * 3.7306, rel=1e-4)  # the solver's part is paid for
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_the_default_regulariser_is_for_a_noise_of_a_fifth(delta: float, adjacency: Adjacency) -> None:
+    X, y = table()
+    model = OutputPerturbationClassifier(2.0, delta, adjacency=adjacency, random_state=0).fit(X, y)
+    size = model.noise_scale_ * (math.sqrt(model.coef_.size + 2.0) if delta == 0.0 else 1.0)
+    assert size == pytest.approx(0.2 * 1.02, rel=1e-4)
+    assert OutputPerturbationClassifier(math.inf).fit(X, y).regularization_ == 1e-3
 
 
 def test_one_dimension_pure_is_private_exactly() -> None:
@@ -221,6 +247,9 @@ def test_rows_are_clipped_before_anything() -> None:
         ({"tolerance": 0.0}, "tolerance must be in"),
         ({"tolerance": 2.0}, "tolerance must be in"),
         ({"public_size": 0}, "public_size"),
+        ({"public_size": math.inf}, "public_size must be a whole number"),
+        ({"public_size": 300.7}, "public_size must be a whole number"),
+        ({"public_size": True}, "public_size must be a whole number"),
         ({"data_norm": None}, "needs a data_norm"),
         ({"adjacency": "both"}, "adjacency must be"),
     ],

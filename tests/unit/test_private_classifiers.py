@@ -1,7 +1,10 @@
 """Private classifiers around their algorithms: what may be asked for, what it costs, what is released and checked."""
 
+import json
 import math
+import re
 from collections.abc import Callable
+from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
@@ -9,11 +12,19 @@ import pandas as pd
 import pytest
 from pydantic import ValidationError
 
+from schemas.errors import IntegrityFailed, RequestRefused
 from schemas.events import ApproximateEvent, Event, GaussianEvent
 from schemas.guarantee import PROOFS, Guarantees
 from schemas.manifest import Manifest
-from schemas.private_classifiers import MAY_BE_PURE, ClassifierRecord, PrivateTraining, ReleasedClassifier
+from schemas.private_classifiers import (
+    MAY_BE_PURE,
+    SCORING_STEPS,
+    ClassifierRecord,
+    PrivateTraining,
+    ReleasedClassifier,
+)
 from schemas.spec import ReleaseSpec
+from schemas.table import TableSchema
 from tasks.accounting import classifier_events, is_covered, mechanism_of, unproved_claim
 from tasks.accounting.classifiers import with_classifiers
 from tasks.accounting.composition import composed_epsilon
@@ -21,13 +32,32 @@ from tasks.accounting.gaussian_profile import gaussian_delta, gaussian_mu
 from tasks.accounting.recheck import classifier_path
 from tasks.audit.classifiers import PrivateAnswer, private_not_above, private_results
 from tasks.classifiers.budget import PrivacyBudget
+from tasks.classifiers.row_map import RowMap
 from tasks.encode import encode_features, places_of
 from tasks.noise import SeededBits
-from tasks.private_classifiers import ESTIMATORS, GRIDS, choose_settings, estimator_of, refuse_untrainable
+from tasks.private_classifiers import (
+    ESTIMATORS,
+    GRIDS,
+    choose_settings,
+    estimator_of,
+    guarantee_of_training,
+    refuse_untrainable,
+    stated_parameters,
+)
 from tasks.read_spec import spec_sha256
-from tasks.sweep import settings_sha256, variants_of
+from tasks.reporting.usefulness import private_settings
+from tasks.reporting.verdicts import epsilon_verdict
+from tasks.sweep import settings_sha256, variants_of, what_is_left_out
 from tasks.tables import SourceTable
-from tasks.train_private import _members, encoded_features, released_form, scores_of_released
+from tasks.train_private import (
+    _both_classes,
+    _members,
+    _settings_again,
+    encoded_features,
+    released_form,
+    scores_of_released,
+)
+from tasks.verify_classifier import as_proved
 from tests import factories, mixed_table
 from tests.projects import FEATURES, SPEC, changed, digits
 from tests.stand_in_classifier import stand_in, trainings
@@ -60,6 +90,8 @@ def _entry(**changes: Any) -> PrivateTraining:
         ([ONE | {"delta": 0.0}], "pmsvm-adaptive needs delta above 0"),
         ([PURE | {"preprocessing_share": 0.1}], "preprocessing_share needs delta above 0"),
         ([ONE | {"preprocessing_share": 1.0}], "less than 1"),
+        ([ONE | {"preprocessing_share": 1e-300}], "must be 0 or at least 0.001, got 1e-300"),
+        ([ONE | {"preprocessing_share": 0.0009}], "must be 0 or at least 0.001, got 0.0009"),
         ([ONE | {"epsilon": 40.5}], "less than or equal to 40"),
         ([ONE, FREE, ONE], "`pmsvm-adaptive` is named more often"),
         ([ONE | {"trained_on": []}], "at least 1 item"),
@@ -76,6 +108,7 @@ def test_what_cannot_be_asked_for_is_refused(entries: list[dict[str, Any]], text
 
 def test_both_kinds_are_the_default_and_a_single_class_is_refused() -> None:
     assert _entry().trained_on == ["fabricated", "confidential"]
+    assert _entry(preprocessing_share=0.001).preprocessing_share == 0.001
     columns = {"x": {"type": "boolean"}, "y": {"type": "categorical", "categories": ["only"]}}
     single = changed(SPEC, "table", {"label": "y", "columns": columns})
     with pytest.raises(ValidationError, match="a single class"):
@@ -91,8 +124,10 @@ def test_a_spec_without_them_is_stated_and_digested_as_before_there_were_any() -
     assert spec_sha256(_spec(FREE)) != spec_sha256(plain)
 
 
-def test_a_sweep_leaves_them_out() -> None:
+def test_a_sweep_leaves_them_out_and_says_so() -> None:
     spec = _spec(ONE, FREE)
+    (note,) = what_is_left_out(spec)
+    assert "(pmsvm-adaptive, noisy-sgd) were left out" in note and what_is_left_out(_spec()) == []
     (variant,) = variants_of(spec, [1.0])
     assert variant.spec.evaluation.private_classifiers == [] and variant.mechanism.classifiers == ()
     assert settings_sha256(spec) == settings_sha256(ReleaseSpec.model_validate(SPEC))
@@ -290,8 +325,6 @@ def test_a_forged_claim_is_named(name: str, base: str) -> None:
     forge, text = FORGED[name]
     manifest, spec = _manifest(ONE, base=BASES[base])
     fault = unproved_claim(forge(manifest), spec)
-    import re
-
     assert fault is not None and re.search(text, fault), fault
 
 
@@ -353,8 +386,6 @@ def test_the_released_file_scores_rows_as_the_fitted_estimator(
 
 def test_features_are_named_as_rows_are_encoded() -> None:
     """One row of each possibility is encoded, and each coordinate is as its description says."""
-    from schemas.table import TableSchema
-
     table = TableSchema.model_validate(mixed_table.SPEC["table"])
     features = encoded_features(table)
     assert [(own.column, own.what, own.category) for own in features] == [
@@ -363,6 +394,7 @@ def test_features_are_named_as_rows_are_encoded() -> None:
         ("triage", "value", None), *(("town", "category", t) for t in [*mixed_table.TOWNS, "elsewhere", None]),
         *(("smoker", "category", t) for t in ["false", "true", None]), ("select", "category", "true"),
     ]  # fmt: skip
+    assert features[1].lower is None and features[2].lower == 0 and features[2].upper == 100_000
     frame = pd.DataFrame(
         {
             "age": pd.array([60], "Int64"), "costs": [np.nan], "height (m)": [2.5],
@@ -374,6 +406,115 @@ def test_features_are_named_as_rows_are_encoded() -> None:
     row = encode_features(frame, table)[0] / 65536
     expected = [0.5, 1, 0.5, 1, 0, 1, 0.5, 1, 1, 0, 0, 0, 0, 0, 1, 0, 1, 0, 1]
     assert row.tolist() == expected
+
+
+def _by_hand(file: dict[str, Any], row: dict[str, Any]) -> str:
+    """The class of a row by the steps in a released file, in plain Python: it knows nothing of the spec or the code.
+
+    Cells are numbers, ISO text, categories as text, or None.
+    """
+    clocks = {"date": lambda t: float(date.fromisoformat(t).toordinal()),
+              "datetime": lambda t: datetime.fromisoformat(t).replace(tzinfo=UTC).timestamp()}  # fmt: skip
+    own_of: dict[str, list[dict[str, Any]]] = {}
+    for feature in file["features"]:
+        own_of.setdefault(feature["column"], []).append(feature)
+    coordinates = []
+    for feature in file["features"]:
+        cell, levels = row[feature["column"]], feature["levels"]
+        if feature["what"] == "missing":
+            x = float(cell is None)
+        elif feature["what"] == "category":
+            known = {own["category"] for own in own_of[feature["column"]]} | set(levels or [])
+            x = float(cell == feature["category"] or (feature["takes_undeclared"] and cell not in known))
+        elif cell is None:
+            x = 0.5
+        elif levels is not None:
+            x = levels.index(cell) / (len(levels) - 1)
+        else:
+            number = clocks.get(feature["type"], float)
+            value, lower, upper = (number(own) for own in (cell, feature["lower"], feature["upper"]))
+            value = min(max(value, lower), upper)
+            if feature["log_offset"] is not None:
+                value, lower, upper = (math.log(own + feature["log_offset"]) for own in (value, lower, upper))
+            x = (value - lower) / (upper - lower)
+        coordinates.append(math.floor(x * 65536 + 0.5) / 65536)
+    mapped, z = file["row_map"], []
+    for k, x in enumerate(coordinates):
+        lower, upper = mapped["lower"][k], mapped["upper"][k]
+        z.append(2 * (min(max(x, lower), upper) - lower) / (upper - lower) - 1)
+        if mapped["centre"] is not None:
+            z[k] = (z[k] - mapped["centre"][k]) / mapped["scale"][k]
+    if mapped["norm"] is not None:
+        length = math.hypot(*z)
+        shorter = min(1.0, mapped["norm"] / length) if mapped["rule"] == "clip" else mapped["norm"] / length
+        z = [own * shorter / mapped["norm"] / (math.sqrt(2) if mapped["intercept"] else 1.0) for own in z]
+    scores = [
+        math.fsum(a * b for a, b in zip(own, z, strict=True)) + constant
+        for own, constant in zip(file["coefficients"], file["intercepts"], strict=True)
+    ]
+    best = int(scores[0] > 0) if len(scores) == 1 else scores.index(max(scores))
+    return f"{file['classes'][best]} {max(scores, key=abs):.9f}"
+
+
+def _plain(frame: pd.DataFrame, table: TableSchema) -> list[dict[str, Any]]:
+    """Rows as somebody has them who knows the columns' meaning: numbers, ISO text, categories as text."""
+    rows = []
+    for row in frame.astype(object).to_dict("records"):
+        plain: dict[str, Any] = {}
+        for name in table.features:
+            cell = row[name]
+            plain[name] = (
+                None if pd.isna(cell) else str(cell).lower() if isinstance(cell, bool) else
+                cell.date().isoformat() if table.columns[name].type == "date" else
+                cell.isoformat() if isinstance(cell, pd.Timestamp) else cell
+            )  # fmt: skip
+        rows.append(plain)
+    return rows
+
+
+def test_the_file_alone_is_enough_to_score_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every type of column: logarithm, missing values, order, dates, times, categories, undeclared ones."""
+    stand_in(monkeypatch)
+    own = changed(mixed_table.SPEC, "table.columns.ward", {"type": "categorical", "categories": ["a"], "other": "b"})
+    own = changed(own, "table.columns.costs.transformation", {"log": {"offset": 10.0}})
+    spec = _spec(ONE | {"preprocessing_share": 0.3}, base=own)
+    (entry,) = spec.evaluation.paid_classifiers
+    random, n = np.random.default_rng(9), 40
+    times = pd.Series(pd.Timestamp("2015-03-01T10:20") + pd.to_timedelta(random.integers(0, 5_000_000, n), unit="min"))
+    frame = pd.DataFrame(
+        {
+            "age": pd.array(random.integers(-5, 140, n), "Int64"), "costs": np.exp(random.normal(6, 4, n)),
+            "height (m)": random.normal(1.7, 0.6, n), "admitted": times.dt.normalize(), "left": times.dt.normalize(),
+            "seen": times, "triage": random.choice(["green", "yellow", "orange", "red"], n),
+            "town": random.choice([*mixed_table.TOWNS, "elsewhere"], n), "constant": "one",
+            "smoker": pd.array(random.random(n) < 0.5, "boolean"),
+            "select": pd.array(random.random(n) < 0.5, "boolean"),
+            "ward": random.choice(["a", "b"], n),
+        }
+    )  # fmt: skip
+    for name in ("costs", "left", "town", "smoker"):
+        frame.loc[random.random(n) < 0.3, name] = None
+    rows = encode_features(frame, spec.table) / 65536
+    fitted = estimator_of(entry, 2, SeededBits(1), noise=True).fit(rows, np.arange(n) % 2)
+    file = json.loads(released_form(entry, fitted, spec.table).model_dump_json())
+    assert file["steps"] == list(SCORING_STEPS)
+    plain = _plain(frame, spec.table)
+    scores = mapped_scores(file, rows)
+    for row, own_scores in zip(plain, scores, strict=True):
+        if row["town"] == "elsewhere":
+            row["town"] = "Bregenz"  # which nobody declared
+        if row["ward"] == "b":
+            row["ward"] = "another"
+        expected = spec.table.classes[int(own_scores.argmax())]
+        assert _by_hand(file, row) == f"{expected} {max(own_scores, key=abs):.9f}"
+
+
+def mapped_scores(file: dict[str, Any], rows: np.ndarray) -> np.ndarray:
+    """Scores of encoded rows by the estimator's own map, before the lead of two classes is taken."""
+    own = ReleasedClassifier.model_validate(file).row_map
+    numbers = {n: np.array(getattr(own, n)) for n in ("lower", "upper", "centre", "scale")}
+    mapped = RowMap(**numbers, norm=own.norm, rule=own.rule, intercept=own.intercept).rows(rows)[:, :-1]
+    return mapped @ np.array(file["coefficients"]).T + np.array(file["intercepts"])
 
 
 def test_shapes_that_do_not_agree_are_refused() -> None:
@@ -389,7 +530,8 @@ def test_shapes_that_do_not_agree_are_refused() -> None:
     ReleasedClassifier.model_validate(own)
     for place, value in [
         ("coefficients", [[1.0]]), ("coefficients", [[1.0, 2.0]] * 3), ("intercepts", [0.0]), ("classes", ["a"]),
-        ("row_map.lower", [0.0, 0.0]), ("guarantee.delta", 1.0), ("coefficients", [[float("nan")], [2.0], [3.0]]),
+        ("row_map.scale", [0.0]), ("row_map.scale", [-1.0]), ("row_map.lower", [0.0, 0.0]),
+        ("guarantee.delta", 1.0), ("coefficients", [[float("nan")], [2.0], [3.0]]),
     ]:  # fmt: skip
         with pytest.raises(ValidationError):
             ReleasedClassifier.model_validate(changed(own, place, value))
@@ -412,6 +554,38 @@ def test_settings_are_chosen_from_the_grid_on_the_rows_given(monkeypatch: pytest
     assert choose_settings(free, rows, labels, 3) == {"shift": 0.0} and set(trainings) == {"without"}
 
 
+@pytest.mark.parametrize("name", GRIDS)
+def test_the_settings_of_a_released_classifier_are_found_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of the grid: what is trained on fabricated rows beside it takes the same ones."""
+    entry, fixed = _entry(classifier=name, hyperparameters="fabricated"), _entry(classifier=name)
+    for settings in GRIDS[entry.classifier]:
+        estimator = estimator_of(entry, 3, SeededBits(0), noise=True, settings=settings)
+        made = ReleasedClassifier.model_validate_json(
+            _released(hyperparameters=stated_parameters(estimator), classes=[0, 1, 2]).model_dump_json()
+        )
+        again = estimator_of(entry, 3, SeededBits(0), noise=False, settings=_settings_again(entry, made))
+        assert stated_parameters(again) == stated_parameters(estimator), settings
+        if settings:
+            with pytest.raises(IntegrityFailed, match="none that this version"):
+                _settings_again(fixed, made)
+        else:
+            assert _settings_again(fixed, made) == {}
+
+
+def _released(**changes: Any) -> ReleasedClassifier:
+    classes = changes.pop("classes", [0, 1])
+    own = {
+        "name": "opera", "classes": classes, "features": [{"column": "x", "what": "value"}],
+        "row_map": {"lower": [0.0], "upper": [1.0], "centre": None, "scale": None, "norm": None, "rule": "clip",
+                    "intercept": False},
+        "coefficients": [[1.0]] * len(classes), "intercepts": [0.0] * len(classes), "hyperparameters": {},
+        "chosen_on": "defaults",
+        "guarantee": {"epsilon": 1.0, "delta": 1e-5, "adjacency": "replace_one", "mechanism": "m", "proof": "p",
+                      "events": [{"kind": "approximate", "epsilon": 1.0, "delta": 1e-5}], "randomness": "os-csprng"},
+    }  # fmt: skip
+    return ReleasedClassifier.model_validate(own | changes)
+
+
 def test_grids_begin_with_the_defaults_and_hold_what_the_estimators_take() -> None:
     assert set(GRIDS) == set(ESTIMATORS)
     for name, grid in GRIDS.items():
@@ -421,8 +595,6 @@ def test_grids_begin_with_the_defaults_and_hold_what_the_estimators_take() -> No
 
 
 def test_what_public_numbers_tell_is_refused_without_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    from schemas.errors import RequestRefused
-
     stand_in(monkeypatch, norm_rule="longest")
     with pytest.raises(RequestRefused, match=r"pmsvm-adaptive cannot be trained here: norm_rule .*Nothing was spent"):
         refuse_untrainable(_spec(ONE))
@@ -436,7 +608,62 @@ def test_what_public_numbers_tell_is_refused_without_rows(monkeypatch: pytest.Mo
     assert trainings == []
 
 
+@pytest.mark.parametrize("error", [OverflowError("too large"), RuntimeError("not certified"), ZeroDivisionError()])
+def test_whatever_fails_on_made_up_rows_is_a_refusal(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    stand_in(monkeypatch)
+    monkeypatch.setattr("tests.stand_in_classifier.StandInClassifier._fit_rows", fail)
+    text = "not certified" if isinstance(error, RuntimeError) else "leave the range of doubles"
+    with pytest.raises(RequestRefused, match=f"pmsvm-adaptive cannot be trained here: .*{text}.*Nothing was spent"):
+        refuse_untrainable(_spec(ONE), 100)
+
+
 # How they are compared ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weights", [[[2.0]], [[0.0], [2.0]], [[3.0], [5.0]]])
+def test_areas_of_two_classes_are_those_of_scikit_learn(weights: list[list[float]]) -> None:
+    """Scores that rank some rows wrongly: one row of coefficients, or two of which the difference counts."""
+    from sklearn.metrics import roc_auc_score
+
+    random = np.random.default_rng(12)
+    truth = np.arange(80) % 2
+    rows = np.clip(0.4 * random.random((80, 1)) + 0.15 * truth[:, None] + 0.2, 0, 1)
+    made = _released(coefficients=weights, intercepts=[-0.1] if len(weights) == 1 else [0.7, 0.6])
+    lead = 2.0 * (2.0 * rows[:, 0] - 1.0) - 0.1
+    expected = roc_auc_score(truth, lead)
+    assert 0.6 < expected < 0.9
+    for scores in (scores_of_released(made, rows), _both_classes(lead), _both_classes(lead[:, None])):
+        answer = PrivateAnswer("opera", "confidential", 105, 4.0, 1e-5, np.arange(2), scores)
+        (result,) = private_results([answer], truth)
+        assert result.auc is not None and result.auc.estimate == pytest.approx(expected, abs=1e-9)
+        assert result.accuracy.estimate == np.mean((lead > 0) == truth)
+
+
+def test_the_settings_are_shown_and_where_they_come_from() -> None:
+    shown = PrivateAnswer(
+        "opera", "confidential", 105, 4.0, 1e-5, np.arange(3), np.eye(3)[np.arange(60) % 3],
+        hyperparameters={"C": 10.0, "loss": "auto", "n": None, "preprocessing_share": 0.25},
+        chosen_on="fabricated rows", preprocessing_share=0.25,
+    )  # fmt: skip
+    comparison = factories.comparison().model_copy(update={"private": private_results([shown], np.arange(60) % 3)})
+    report = factories.audit_report()
+    report = report.model_copy(update={"classifiers": comparison})
+    (row,) = private_settings(report)
+    assert row["hyperparameters"] == "C 10, loss auto, n none"
+    assert (
+        "cross-validation on fabricated rows" in row["chosen_on"] and "preprocessing_share 0.25" in row["preprocessing"]
+    )
+
+
+def test_the_claim_of_the_canaries_is_said_to_be_the_datas() -> None:
+    report = factories.audit_report()
+    both = report.model_copy(update={"data_guarantee": report.guarantee})
+    assert "claimed" in epsilon_verdict(report).number and "data alone" not in epsilon_verdict(report).number
+    assert epsilon_verdict(both).number == f"{epsilon_verdict(report).number} for the data alone"
+    assert "for the data alone" in epsilon_verdict(both).meaning
 
 
 def test_results_are_those_of_the_scores() -> None:
@@ -491,6 +718,9 @@ def test_every_estimator_keeps_within_its_charge_and_is_released_as_it_is(
     made = released_form(entry, fitted, _spec(base=base).table)
     assert made.guarantee.epsilon <= 4.0 and made.guarantee.delta <= delta and made.guarantee.adjacency == "replace_one"
     assert is_covered(made.guarantee.events, classifier_events(entry))
+    if classes == 3:  # which an auditor finds again without the rows, of other ones and another number of them
+        again = guarantee_of_training(_spec(asked, base=base), entry, 33, {})
+        assert as_proved(made.guarantee, again)
     assert np.array_equal(scores_of_released(made, rows).argmax(axis=1), fitted.predict(rows))
     free = PrivateTraining.model_validate({"classifier": name, "trained_on": ["fabricated"]})
     plain = estimator_of(free, classes, SeededBits(2), noise=False).fit(rows, labels)
