@@ -246,7 +246,9 @@ def test_the_choice_counts_the_estimators_public_number_of_records(monkeypatch: 
 
     monkeypatch.setattr(boosting, "choose_best", recorded)
     for public_size in (None, 500):
-        estimator = OutputPerturbationClassifier(adjacency="add_remove", public_size=public_size, random_state=0)
+        estimator = OutputPerturbationClassifier(
+            adjacency="add_remove", regularization=0.1, public_size=public_size, random_state=0
+        )
         boost_probability(estimator, *table(), failure_probability=0.9)
     assert seen == [(300 * 0.1, "add_remove"), (500 * 0.1, "add_remove")]
 
