@@ -78,7 +78,8 @@ class BallGaussian:
         log_mass = float(log_lower_gamma(0.5 * self.mean.size, np.array([0.5 * self.radius**2]))[0])
         if log_mass < LEAST_LOG_MASS:
             raise ValueError(
-                f"the ball's radius is {self.radius:.3g} standard deviations, too few in {self.mean.size} dimensions"
+                f"the ball's radius is {self.radius:.3g} standard deviations, too few in {self.mean.size} dimensions; "
+                "take a larger epsilon, less regularisation, fewer features, or another classifier"
             )
 
     @cached_property

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from schemas.events import Event, GaussianEvent
 from schemas.learning import Adjacency, FitGuarantee
 from tasks.classifiers.budget import PrivacyBudget
+from tasks.classifiers.exact_rows import directions_and_lengths, on_weight_grid
 from tasks.classifiers.fit import Fit, refuse_unproven
 from tasks.classifiers.row_map import NormRule, RowMap, bounds_of
 from tasks.classifiers.standardization import private_standardization
@@ -239,7 +240,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The class with the highest score; among equal ones the first.
+        """The class with the highest score; among equal ones the first. It depends on no other row of `X`.
 
         Parameters
         ----------
@@ -249,14 +250,29 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        scores = self.decision_function(X)
+        scores = self._place_free_scores(X)
         chosen = (scores > 0.0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
         answers: NDArray[Any] = self.classes_[chosen]
         return answers
 
+    def _place_free_scores(self, X: ArrayLike) -> FloatArray:
+        """As `decision_function`, to 1e-7 or so, but no row's score depends on which other rows are asked with it.
+
+        Answers are counted by a private choice, whose counts must not move in the last bits of other rows' scores.
+        """
+        check_is_fitted(self)
+        features: FloatArray = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = self.row_map_.rows(features)
+        directions, lengths = directions_and_lengths(rows[:, :-1] if self.fit_intercept else rows)
+        with np.errstate(over="ignore"):
+            scores: FloatArray = (directions @ on_weight_grid(self.coef_).T) * lengths[:, None] + self.intercept_
+        if len(self.classes_) > 2:
+            return scores
+        return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
+
     @property
     def dp_event_(self) -> DpEvent:
-        """What was run, to be priced by dp_accounting under the relation of `adjacency`."""
+        """What was run, for dp_accounting; see `dp_event_of` for which accountant prices it exactly."""
         from tasks.classifiers.dp_events import dp_event_of
 
         check_is_fitted(self)

@@ -32,6 +32,7 @@ FloatArray = NDArray[np.float64]
 Estimator = TypeVar("Estimator", bound=PrivateClassifier)
 
 DEFAULT_SELECTION_SHARE = 0.2
+_LOSSES = ("hinge", "huberised-hinge", "logistic")
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,7 +270,12 @@ def boost_probability(
         raise ValueError("boosting needs preprocessing_share=0: fits with scales of their own cannot be compared")
     if estimator.data_norm is None:
         raise ValueError("boosting needs a data_norm: the sensitivity of the risk follows from the norm of the rows")
-    loss = margin_loss(getattr(estimator, "loss", ""), getattr(estimator, "huber_width", 0.5))
+    if getattr(estimator, "loss", None) not in _LOSSES:
+        raise ValueError(
+            f"loss must be one of {', '.join(_LOSSES)}, by which boosting compares fits, got "
+            f"loss={getattr(estimator, 'loss', None)!r} of {type(estimator).__name__}"
+        )
+    loss = margin_loss(estimator.loss, getattr(estimator, "huber_width", 0.5))
     budget = PrivacyBudget(estimator.epsilon, estimator.delta)
     n_runs, bits = n_runs_for(failure_probability), bits_of(estimator.random_state)
     gaussian = estimator._gaussian and not budget.is_pure

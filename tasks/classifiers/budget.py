@@ -13,6 +13,10 @@ from tasks.accounting.gaussian_profile import gaussian_epsilon, gaussian_mu
 __all__ = ["PrivacyBudget"]
 
 
+_LEAST_EPSILON, _LARGEST_EPSILON = 1e-9, 1e6
+_LEAST_DELTA = 1e-200
+
+
 @dataclass(frozen=True)
 class PrivacyBudget:
     """(epsilon, delta) for one fit.
@@ -20,7 +24,7 @@ class PrivacyBudget:
     Parameters
     ----------
     epsilon : float
-        Above 0; infinite for a fit without noise.
+        In [1e-9, 1e6], or infinite for a fit without noise.
     delta : float
         In [0, 1); 0 asks for pure differential privacy.
 
@@ -39,8 +43,11 @@ class PrivacyBudget:
             if isinstance(value, bool) or not isinstance(value, int | float | np.number) or math.isnan(value):
                 raise ValueError(f"{name} must be a number, got {name}={value!r}")
             object.__setattr__(self, name, float(value))
-        if not self.epsilon > 0.0:
-            raise ValueError(f"epsilon must be above 0, got epsilon={self.epsilon!r}")
+        if not (_LEAST_EPSILON <= self.epsilon <= _LARGEST_EPSILON or self.epsilon == math.inf):
+            raise ValueError(
+                f"epsilon must be above 0: in [{_LEAST_EPSILON:g}, {_LARGEST_EPSILON:g}], or infinite, got "
+                f"epsilon={self.epsilon!r}"
+            )
         if not 0.0 <= self.delta < 1.0:
             raise ValueError(f"delta must be in [0, 1), got delta={self.delta!r}")
 
@@ -76,10 +83,15 @@ class PrivacyBudget:
 
         Its delta is `delta`, or, where that alone would pay for `mu`, so small that epsilon counts.
         """
-        mu *= 1.0 - 2.0**-30  # more than the conversions there and back can lose
-        while not gaussian_epsilon(mu, delta) > 0.0:
+        least = 1e-6 * mu  # of an epsilon that the conversions keep
+        mu *= 1.0 - 2.0**-30  # more than they can lose
+        epsilon = gaussian_epsilon(mu, delta)
+        while not epsilon >= max(least, _LEAST_EPSILON) and delta > _LEAST_DELTA:
             delta *= 0.5
-        return cls(gaussian_epsilon(mu, delta), delta)
+            epsilon = gaussian_epsilon(mu, delta)
+        if not _LEAST_EPSILON <= epsilon <= _LARGEST_EPSILON:
+            raise ValueError(f"the budget is too small or too large to be shared out: mu={mu:.3g} at delta={delta:.3g}")
+        return cls(epsilon, delta)
 
     def share(self, part: float) -> PrivacyBudget:
         """A part of both epsilon and delta, for basic composition; `part` in (0, 1]."""

@@ -32,7 +32,7 @@ class ApproximateDpEvent(dp.DpEvent):
 
 
 def dp_event_of(events: Sequence[Event], sampled: PoissonSampledGaussian | None, adjacency: Adjacency) -> dp.DpEvent:
-    """Everything that was run, for an accountant of the relation `adjacency`.
+    """Everything that was run, so that no accountant prices it below what it costs.
 
     Parameters
     ----------
@@ -49,18 +49,22 @@ def dp_event_of(events: Sequence[Event], sampled: PoissonSampledGaussian | None,
 
     Notes
     -----
-    Our events count noise in sensitivities; dp_accounting counts it in norms of one record's part, of which replacing a
-    record moves two. What is purely epsilon private is dominated, for replacing a record, by a randomised response
-    between two answers with ratio e^epsilon (Kairouz, Oh, Viswanath 2015), and is called so.
+    Noise is counted in sensitivities of the fit's own relation: so an accountant for adding or removing a record prices
+    a Gaussian event exactly, whatever the relation of the fit is. For replacing one, dp_accounting's accountant of
+    privacy losses takes the sensitivity twice and overstates; its Renyi accountant does not look at the relation.
+    Poisson samples are named for adding or removing only. What is purely epsilon private is dominated, for replacing a
+    record, by a randomised response between two answers with ratio e^epsilon (Kairouz, Oh, Viswanath 2015), and is
+    called so.
     """
-    parts = 2 if adjacency == "replace_one" else 1
+    if adjacency == "replace_one":
+        sampled = None  # is priced by its (epsilon, delta)
     run: list[dp.DpEvent] = []
     if sampled is not None:
         one = dp.PoissonSampledDpEvent(sampled.sampling_probability, dp.GaussianDpEvent(sampled.noise_multiplier))
         run.append(dp.SelfComposedDpEvent(one, sampled.steps))
     for event in events:
         if event.kind == "gaussian":
-            single: dp.DpEvent = dp.GaussianDpEvent(parts * event.noise_multiplier)
+            single: dp.DpEvent = dp.GaussianDpEvent(event.noise_multiplier)
         elif event.kind != "approximate":
             raise ValueError(f"no classifier runs an event of kind {event.kind!r}")
         elif sampled is not None:

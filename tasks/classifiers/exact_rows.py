@@ -24,7 +24,7 @@ _SHORT = 1.0 - 2.0**-50
 
 
 def euclidean_norms(rows: FloatArray) -> FloatArray:
-    """Norms of rows, shape (n,), with a relative error of a few units in the last place whatever their size.
+    """Norms of rows, shape (n,), with a relative error of at most about d 2^-53 whatever their size.
 
     A norm that doubles cannot hold is given as the largest double. Each row's result depends on that row alone.
     """

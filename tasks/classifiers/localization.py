@@ -383,6 +383,7 @@ class LocalizationClassifier(PrivateClassifier):
             huber_width=self.huber_width,
             regularization=self.regularization,
             public_size=self.public_size,
+            adjacency=self.adjacency,
         )
         pure = budget.is_pure and not budget.is_infinite
         problems = [risk.problem(j) for j in range(risk.n_problems)] if pure else [risk]
@@ -392,7 +393,7 @@ class LocalizationClassifier(PrivateClassifier):
         return Fit(
             weights=risk.weights(np.concatenate([one.theta for one in found])),
             mechanism="localisation: output perturbation, then "
-            + ("exponential sampling" if pure else "noisy gradient descent")
+            + ("exponential sampling, of proposals in double precision," if pure else "noisy gradient descent")
             + " in a ball about its outcome",
             proof="adaptive composition of both stages (Bassily, Smith, Thakurta 2014, algorithm 4): "
             + ("epsilons add up" if pure else "mu^2 = mu_1^2 + mu_2^2 (Dong, Roth, Su 2022, corollary 3.3)"),

@@ -312,6 +312,7 @@ class ObjectivePerturbationClassifier(PrivateClassifier):
             huber_width=self.huber_width,
             regularization=self.regularization,
             public_size=self.public_size,
+            adjacency=self.adjacency,
         )
         plan = plan_objective(
             risk,

@@ -116,6 +116,9 @@ def objective_delta(epsilon: float, shift: float, n_problems: int, parts: int) -
     return min(1.0, chernoff) if chernoff < 1e-12 else min(1.0, chernoff, _convolved(epsilon, corners, n_problems))
 
 
+_LEAST_SHARE_OF_MU = 1e-6
+
+
 def gaussian_shift(epsilon: float, delta: float, n_problems: int, parts: int) -> float:
     """The largest shift t = L / s with `objective_delta` at most delta, rounded down by 1e-9.
 
@@ -130,12 +133,17 @@ def gaussian_shift(epsilon: float, delta: float, n_problems: int, parts: int) ->
     Raises
     ------
     ValueError
-        If epsilon or delta is outside its range.
+        If epsilon or delta is outside its range, or so small that convolutions in doubles cannot prove it.
     """
     high = gaussian_mu(epsilon, delta)  # one problem and one part could not have more
     low = high
     while objective_delta(epsilon, low, n_problems, parts) > delta:
         low *= 0.5
+        if low < _LEAST_SHARE_OF_MU * high:
+            raise ValueError(
+                f"objective perturbation cannot be calibrated for epsilon={epsilon:.3g}, delta={delta:.3g} and "
+                f"{n_problems} classes at once: take a larger epsilon or delta, or another classifier"
+            )
     while high - low > 1e-9 * high:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if objective_delta(epsilon, middle, n_problems, parts) <= delta else (low, middle)

@@ -269,8 +269,12 @@ def regularised_risk(
     huber_width: float,
     regularization: float,
     public_size: int | None,
+    adjacency: Adjacency,
 ) -> MarginRisk:
     """The risk of the estimators: its regulariser weighs `regularization` times the public number of records.
+
+    Under "replace_one" both tables have as many rows, so too small a `public_size` is refused; under "add_remove" a
+    refusal would tell their number, and the guarantee names the assumption.
 
     Raises
     ------
@@ -278,6 +282,10 @@ def regularised_risk(
         If a parameter is outside its range.
     """
     checked_risk_parameters(loss, huber_width, regularization, public_size)
+    if public_size is not None and adjacency == "replace_one" and len(rows) > 4 * public_size:
+        raise ValueError(
+            f"public_size must be at least a quarter of the number of rows, {len(rows)}, got public_size={public_size}"
+        )
     signs = signs_of(labels, n_classes)
     return MarginRisk(rows, signs, margin_loss(loss, huber_width), float(regularization), public_size)
 
@@ -438,6 +446,7 @@ class OutputPerturbationClassifier(PrivateClassifier):
             huber_width=self.huber_width,
             regularization=regularization,
             public_size=self.public_size,
+            adjacency=self.adjacency,
         )
         radius = minimiser_norm_bound(risk)
         found = perturbed_minimum(

@@ -129,6 +129,23 @@ def _recorded_bounds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return bounds
 
 
+def test_the_regularisers_part_is_a_difference_of_squares() -> None:
+    """Two candidates away from 0: (36 - 16) / 2 is 10, and (6 - 4)^2 / 2 would be 2."""
+    seen: list[float] = []
+
+    def told(scores: np.ndarray, bound: float, epsilon: float, bits: Any) -> int:
+        seen.append(bound)
+        return 0
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(boosting, "exponential_choice", told)
+        risk = MarginRisk(np.tile([[1.0, 0.0]], (4, 1)), -np.ones((4, 1)), LogisticLoss(), 1.0)
+        plain = MarginRisk(risk.rows, risk.signs, risk.loss, 0.0)
+        for own in (risk, plain):
+            choose_best(np.array([[6.0, 0.0], [0.0, 4.0]]), own, 1.0, adjacency="add_remove", bits=SeededBits(0))
+    assert seen[0] - seen[1] == pytest.approx(10.0)
+
+
 def test_the_choice_among_means_is_for_the_lengths_of_the_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times as long as parameter_norm says: the range of |theta - d|^2 / 2 over them is taken for what it is."""
     bounds = _recorded_bounds(monkeypatch)

@@ -1,5 +1,7 @@
 """Rows as directions and lengths: norms at every size, and contributions that do not depend on a row's place."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -128,6 +130,35 @@ def test_the_sensitivity_covers_the_rounding_of_the_sum() -> None:
     ]
     moved = float(np.linalg.norm(sums[0] - sums[1]))
     assert 0.0 < moved <= gradient_sensitivity(3000, 1.0, 2) - 2.0
+
+
+def test_gradients_are_asked_at_weights_on_the_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[np.ndarray] = []
+    real = gradient_perturbation.clipped_gradient_sum
+
+    def listening(
+        directions: np.ndarray, lengths: np.ndarray, labels: np.ndarray, weights: np.ndarray, *rest: Any
+    ) -> Any:
+        asked.append(weights)
+        return real(directions, lengths, labels, weights, *rest)
+
+    monkeypatch.setattr(gradient_perturbation, "clipped_gradient_sum", listening)
+    generator = np.random.default_rng(2)
+    gradient_perturbation.noisy_gradient_descent(
+        generator.standard_normal((40, 3)),
+        np.arange(40) % 2,
+        2,
+        CrossEntropy(),
+        gradient_perturbation.Regularizer(ridge=0.0, pairwise=0.0, power=2.0, n_columns=3),
+        gradient_perturbation.GradientDescent(
+            n_steps=4, learning_rate=0.3, clip_norm=1.0, adaptive=False, averaging=0.0
+        ),
+        noise_multiplier=0.0,
+        parts=1,
+        bits=SeededBits(1),
+    )
+    assert len(asked) == 4 and all(np.array_equal(own, on_weight_grid(own)) for own in asked)
+    assert np.count_nonzero(asked[3]) == 6
 
 
 def test_a_step_divides_by_the_expected_size_of_its_sample_and_not_by_the_real_one(

@@ -481,3 +481,20 @@ def test_scikit_learns_checks() -> None:
     check_estimator(
         ObjectivePerturbationClassifier(math.inf, random_state=0), expected_failed_checks=NO_WEIGHTS, on_skip=None
     )
+
+
+def test_what_cannot_be_calibrated_for_several_classes_is_refused_in_words() -> None:
+    X = np.random.default_rng(1).standard_normal((60, 2))
+    with pytest.raises(ValueError, match="cannot be calibrated for epsilon"):
+        ObjectivePerturbationClassifier(1e-3, 1e-12).fit(X, np.arange(60) % 3)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_too_small_a_public_size_is_refused_where_that_tells_nothing(adjacency: Any) -> None:
+    X = np.random.default_rng(1).standard_normal((60, 2))
+    model = ObjectivePerturbationClassifier(public_size=14, adjacency=adjacency, random_state=1)
+    if adjacency == "replace_one":
+        with pytest.raises(ValueError, match="at least a quarter of the number of rows"):
+            model.fit(X, np.arange(60) % 2)
+    else:
+        assert "at most four times as many" in model.fit(X, np.arange(60) % 2).guarantee_.assumptions[-1]  # type: ignore[union-attr]

@@ -106,14 +106,19 @@ def test_infinite_epsilon_fits_without_noise_and_claims_nothing() -> None:
 def test_dp_accounting_prices_the_event_at_what_is_claimed() -> None:
     import dp_accounting as dp
     from dp_accounting.pld import PLDAccountant
+    from dp_accounting.rdp import RdpAccountant
 
     X, y = _table()
     plain = NoisyClassSums(epsilon=2.0, random_state=1).fit(X, y)
     first = NoisyClassSums(epsilon=2.0, random_state=1, preprocessing_share=0.2, feature_bounds=(-3.0, 3.0)).fit(X, y)
     for model, n_events in ((plain, 1), (first, 2)):
         assert model.guarantee_ is not None and len(model.guarantee_.events) == n_events
-        accountant = PLDAccountant(dp.NeighboringRelation.REPLACE_ONE).compose(model.dp_event_)
+        accountant = PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE).compose(model.dp_event_)
         assert accountant.get_delta(2.0) == pytest.approx(1e-5, rel=1e-3)
+        for other in (PLDAccountant, RdpAccountant):  # none of them prices it below what it costs
+            for relation in (dp.NeighboringRelation.ADD_OR_REMOVE_ONE, dp.NeighboringRelation.REPLACE_ONE):
+                priced = other(neighboring_relation=relation).compose(model.dp_event_).get_epsilon(1e-5)
+                assert priced >= 2.0 * (1 - 1e-3)
         assert composed_delta(model.guarantee_.events, 2.0) <= 1e-5 * (1 + 1e-9)
 
 
@@ -281,6 +286,34 @@ def test_events_of_pure_and_of_unknown_mechanisms_have_names_in_dp_accounting() 
     sampled = PoissonSampledGaussian(0.1, 2.0, 30)
     found = dp_event_of([ApproximateEvent(epsilon=1.0, delta=1e-5)], sampled, "add_remove")
     assert found == dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(2.0)), 30)
+    replaced = dp_event_of([ApproximateEvent(epsilon=1.0, delta=1e-5)], sampled, "replace_one")
+    assert replaced == ApproximateDpEvent(1.0, 1e-5)
+
+
+@pytest.mark.parametrize("epsilon", [1e-10, 1e-300, 1e7, 1e300])
+def test_an_epsilon_beyond_what_can_be_kept_is_refused(epsilon: float) -> None:
+    with pytest.raises(ValueError, match="epsilon must be above 0: in"):
+        PrivacyBudget(epsilon, 1e-5)
+
+
+@pytest.mark.parametrize(("mu", "delta"), [(5e4, 1e-5), (1e-12, 1e-12)])
+def test_a_share_that_no_budget_stands_for_is_refused_and_never_infinite(mu: float, delta: float) -> None:
+    with pytest.raises(ValueError, match="too small or too large to be shared out"):
+        PrivacyBudget.of_mu(mu, delta)
+
+
+def test_an_answer_does_not_depend_on_the_rows_asked_with_it() -> None:
+    """Weights that nearly cancel on a row: its score's last bits, and so its class, must not turn on its place."""
+    generator = np.random.default_rng(4)
+    X = generator.standard_normal((1003, 33)) * 1e6
+    model = NoisyClassSums(math.inf, data_norm=None, fit_intercept=False).fit(X, np.arange(1003) % 2)
+    model.coef_ = generator.standard_normal((2, 33))
+    lead = model.coef_[1] - model.coef_[0]
+    X -= np.outer(X @ lead, lead) / float(lead @ lead)
+    whole = model._place_free_scores(X)
+    for first in (1, 2, 5, 500, 1002):
+        assert np.array_equal(model._place_free_scores(X[first:]), whole[first:])
+    assert np.allclose(whole, model.decision_function(X), atol=10.0)  # of terms of a size of 1e7
 
 
 def test_a_vector_that_is_no_number_is_released_as_zero_and_not_as_the_least_integer() -> None:

@@ -287,7 +287,7 @@ def test_the_chosen_classifier_states_the_whole_guarantee() -> None:
         ({"selection_share": 1.0}, r"selection_share must be in \(0, 1\), got selection_share=1.0"),
         ({"validation_fraction": 1.0}, r"validation_fraction must be in \[0, 1\), got validation_fraction=1.0"),
         ({"expected_runs": 0}, "expected_runs must be a whole number of at least 1, got expected_runs=0"),
-        ({"epsilon": -1.0}, r"epsilon must be above 0, got epsilon=-1\.0"),
+        ({"epsilon": -1.0}, r"epsilon must be above 0: in .* got epsilon=-1\.0"),
         ({"epsilon": 1e-5}, "the choice would get an epsilon below"),
         ({"param_grid": {"epsilon": [1.0]}}, "param_grid must hold at least one setting, and none of"),
         ({"param_grid": []}, "param_grid must hold at least one setting"),
