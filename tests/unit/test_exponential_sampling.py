@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.estimator_checks import check_estimator
 
 from schemas.learning import Adjacency
+from tasks.classifiers import rejection_sampler
 from tasks.classifiers.ball_gaussian import BallGaussian, log_lower_gamma, uniforms
 from tasks.classifiers.convex_sets import Ball, BallIntersection, Box, ConvexSet
 from tasks.classifiers.exact_losses import ExactLosses, on_exact_rows
@@ -266,6 +268,16 @@ def test_proposals_times_acceptance_are_the_wanted_density_whatever_the_anchor(r
     assert anchor.distance < 0.1  # near the expectation of its own proposals, on which the acceptance bound rests
 
 
+def test_a_proposal_is_taken_with_just_its_probability(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At acceptance .3 the first of the uniform numbers .31, .301, .299, .2 that is below it is the third."""
+    risk = MarginRisk(np.eye(3), np.ones((3, 1)), LogisticLoss(), 0.5)
+    monkeypatch.setattr(rejection_sampler, "_log_acceptance", lambda *given: np.full(len(given[-1]), math.log(0.3)))
+    told = cycle([0.31, 0.301, 0.299, 0.2])
+    monkeypatch.setattr(rejection_sampler, "uniforms", lambda n, _: np.array([next(told) for _ in range(n)]))
+    drawn = sample_by_rejection(exact(risk, Ball.around_zero(3, 5.0)), 1.0, 1.0, SeededBits(1), regularization=0.5)
+    assert drawn.n_proposals == 3
+
+
 def test_acceptance_bound_holds_for_records_that_curve_most() -> None:
     """All records alike and undecided: the Hessian is beta n x x'; the bound's exponent is then tau / (2 Delta)."""
     risk = MarginRisk(
@@ -354,7 +366,7 @@ def test_the_envelope_is_above_the_density_everywhere() -> None:
 
 
 def test_tables_too_large_for_the_slack_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tasks.classifiers import exact_losses, rejection_sampler
+    from tasks.classifiers import exact_losses
 
     risk, ball = narrow(30)
     arguments: dict[str, Any] = {"adjacency": "replace_one", "bits": SeededBits(0), "sampler": "rejection"}
