@@ -228,7 +228,7 @@ def test_piecewise_segments_are_the_risk(risk: EmpiricalRisk, scale: float) -> N
 
 
 def test_expected_excess_is_within_the_bound_of_dimension() -> None:
-    """E excess <= p k / epsilon = 2 p L ||C|| / epsilon, exactly computed; dp_erm.md section 2's two settings."""
+    """E excess <= p k / epsilon = 2 p L ||C|| / epsilon, exactly computed, in two settings of one dimension."""
     rng = np.random.default_rng(1)
     for n, epsilon, bound in ((50, 1.0, 4.0), (200, 0.5, 8.0)):
         for points in (rng.uniform(-1.0, 1.0, (n, 1)), np.full((n, 1), 0.3), rng.choice([-1.0, 1.0], (n, 1))):
