@@ -124,7 +124,7 @@ def test_public_numbers_do_not_tell_the_number_of_records(public_size: int, k: i
 
 
 def test_noise_scales_are_the_closed_forms() -> None:
-    """Gamma law of the norm: mean 2 L p / (n Delta epsilon); Gaussian: z(1, 1e-5) = 3.7306 (Balle, Wang 2018, theorem 8)."""
+    """Gamma law of the norm: mean 2 L p / (n Delta epsilon); Gaussian: z(1, 1e-5) = 3.7306 (Balle, Wang 2018)."""
     X, y = table()
     pure = OutputPerturbationClassifier(2.0, 0.0, regularization=0.1, random_state=0).fit(X, y)
     exact = 2.0 / (300 * 0.1)
