@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 __all__ = ["PrivateClassifier", "bits_of"]
+
+_PREPARED = "noisy means and scales of the features, then "
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -51,7 +54,7 @@ def bits_of(random_state: Any) -> BitSource:
     )
 
 
-class PrivateClassifier(ClassifierMixin, BaseEstimator):
+class PrivateClassifier(ClassifierMixin, BaseEstimator, ABC):
     """Base class of the private classifiers; see each of them for its own parameters.
 
     Parameters
@@ -126,11 +129,11 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         """Whether all that is run is Gaussian, which composes with the preprocessing's exactly; samples are not."""
         return bool(getattr(self, "sampling_probability", 1.0) == 1.0)
 
+    @abstractmethod
     def _fit_rows(
         self, rows: FloatArray, labels: IntArray, n_classes: int, budget: PrivacyBudget, bits: BitSource
     ) -> Fit:
         """Fit to rows (n, d) with labels 0, ..., n_classes - 1; spend at most `budget`."""
-        raise NotImplementedError
 
     # --- the estimator --------------------------------------------------------------------------------------------
 
@@ -192,8 +195,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
                 epsilon=budget.epsilon,
                 delta=0.0 if fit.pure and not events else budget.delta,
                 adjacency=self.adjacency,
-                mechanism=fit.mechanism,
-                proof=fit.proof,
+                mechanism=f"{_PREPARED}{fit.mechanism}" if events else fit.mechanism,
+                proof=f"{fit.proof}; composed with the means and scales" if events else fit.proof,
                 events=[*events, *fit.events],
                 randomness=bits.label,
                 assumptions=self._assumptions(),
@@ -228,13 +231,19 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of float64, shape (n_samples,) for two classes, else (n_samples, n_classes)
+
+        Notes
+        -----
+        Rows and weights are rounded to grids (`exact_rows`), which changes a score by some 1e-7 of their sizes, so that
+        no row's score depends on the rows asked with it: a private choice counts answers, and its counts must not move
+        in the last bits of other rows' scores.
         """
         check_is_fitted(self)
         features: FloatArray = validate_data(self, X, dtype=np.float64, reset=False)
         rows = self.row_map_.rows(features)
-        if self.fit_intercept:
-            rows = rows[:, :-1]
-        scores: FloatArray = rows @ self.coef_.T + self.intercept_
+        directions, lengths = directions_and_lengths(rows[:, :-1] if self.fit_intercept else rows)
+        with np.errstate(over="ignore"):
+            scores: FloatArray = (directions @ on_weight_grid(self.coef_).T) * lengths[:, None] + self.intercept_
         if len(self.classes_) > 2:
             return scores
         return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
@@ -250,25 +259,10 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        scores = self._place_free_scores(X)
+        scores = self.decision_function(X)
         chosen = (scores > 0.0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
         answers: NDArray[Any] = self.classes_[chosen]
         return answers
-
-    def _place_free_scores(self, X: ArrayLike) -> FloatArray:
-        """As `decision_function`, to 1e-7 or so, but no row's score depends on which other rows are asked with it.
-
-        Answers are counted by a private choice, whose counts must not move in the last bits of other rows' scores.
-        """
-        check_is_fitted(self)
-        features: FloatArray = validate_data(self, X, dtype=np.float64, reset=False)
-        rows = self.row_map_.rows(features)
-        directions, lengths = directions_and_lengths(rows[:, :-1] if self.fit_intercept else rows)
-        with np.errstate(over="ignore"):
-            scores: FloatArray = (directions @ on_weight_grid(self.coef_).T) * lengths[:, None] + self.intercept_
-        if len(self.classes_) > 2:
-            return scores
-        return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
 
     @property
     def dp_event_(self) -> DpEvent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +20,7 @@ from tasks.classifiers.lattice import lattice_for
 from tasks.classifiers.losses import HingeLoss, HuberisedHingeLoss, MarginLoss
 from tasks.classifiers.multiclass_losses import CrossEntropy
 from tasks.classifiers.number_checks import check_number
-from tasks.classifiers.risks import MarginRisk
+from tasks.classifiers.risks import MarginRisk, signs_of
 from tasks.classifiers.row_map import NormRule
 from tasks.classifiers.row_scaling import column_factors
 from tasks.classifiers.weight_perturbation import RELATIVE_TOLERANCE
@@ -93,10 +94,10 @@ class _OneVsRest(PrivateClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @abstractmethod
     def _release(self, n_problems: int, budget: PrivacyBudget) -> tuple[int, float, float, str, str]:
         """How many vectors are released, how many problems' distances each one's sensitivity adds up (as a root), the
         noise multiplier of each, the mechanism's name, and how the budget is kept."""
-        raise NotImplementedError
 
     def _checked(self, sample_weight: Any) -> PrivacyBudget:
         budget = super()._checked(sample_weight)
@@ -110,9 +111,8 @@ class _OneVsRest(PrivateClassifier):
         self, rows: FloatArray, labels: IntArray, n_classes: int, budget: PrivacyBudget, bits: BitSource
     ) -> Fit:
         factors = column_factors(rows.shape[1], self.data_norm, bool(self.fit_intercept), float(self.intercept_scaling))
-        chosen = np.array([1]) if n_classes == 2 else np.arange(n_classes)
-        signs = np.where(labels[:, None] == chosen, 1.0, -1.0)
-        n_releases, root, multiplier, mechanism, how = self._release(len(chosen), budget)
+        signs = signs_of(labels, n_classes)
+        n_releases, root, multiplier, mechanism, how = self._release(signs.shape[1], budget)
         replaced = self.adjacency == "replace_one"
         unit = (2.0 if replaced else 1.0) * root / len(rows)  # for C = 1
         C = self.C
@@ -132,7 +132,7 @@ class _OneVsRest(PrivateClassifier):
         sensitivity = f"{'2 ' if replaced else ''}{'sqrt(k) ' if n_releases == 1 else ''}C / n"
         return Fit(
             weights=weights * factors,
-            mechanism=f"{mechanism}, {len(chosen)} problems, weight perturbation, {loss.name} loss",
+            mechanism=f"{mechanism}, {signs.shape[1]} problems, weight perturbation, {loss.name} loss",
             proof=(
                 f"minimisers of 1-strongly convex objectives move by at most {sensitivity}, plus twice the solver's "
                 f"certified tolerance; {how}"

@@ -20,9 +20,9 @@ from tasks.classifiers.certified import largest_size
 from tasks.classifiers.dual import UNIT_ROUNDOFF
 from tasks.classifiers.fit import refuse_unproven
 from tasks.classifiers.losses import MarginLoss, margin_loss
-from tasks.classifiers.output_perturbation import parts_of, signs_of
+from tasks.classifiers.output_perturbation import parts_of
 from tasks.classifiers.range_bounds import regularization_of
-from tasks.classifiers.risks import EmpiricalRisk, MarginRisk, SquaredDistance, total_strong_convexity
+from tasks.classifiers.risks import EmpiricalRisk, MarginRisk, SquaredDistance, signs_of, total_strong_convexity
 from tasks.classifiers.selection_law import LEAST_EPSILON, exponential_choice
 from tasks.noise.bits import BitSource
 

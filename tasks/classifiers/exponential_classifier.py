@@ -16,7 +16,7 @@ from tasks.classifiers.exponential_sampling import NET_POINTS, choose_sampler, e
 from tasks.classifiers.fit import Fit
 from tasks.classifiers.losses import MarginLoss, margin_loss
 from tasks.classifiers.net_sampler import LARGEST_DIMENSION, net_of, risk_values
-from tasks.classifiers.risks import MarginRisk
+from tasks.classifiers.risks import MarginRisk, signs_of
 from tasks.classifiers.row_map import NormRule
 from tasks.classifiers.solver import minimise
 from tasks.noise.bits import BitSource
@@ -145,9 +145,8 @@ class ExponentialSamplingClassifier(PrivateClassifier):
     ) -> Fit:
         loss = margin_loss(self.loss, self.huber_width)
         ball = Ball.around_zero(rows.shape[1], self._radius(loss))
-        positive = [1] if n_classes == 2 else list(range(n_classes))
-        signs = np.where(labels[:, np.newaxis] == positive, 1.0, -1.0)
-        risks = [MarginRisk(rows, signs[:, [j]], loss, float(self.regularization)) for j in range(len(positive))]
+        signs = signs_of(labels, n_classes)
+        risks = [MarginRisk(rows, signs[:, [j]], loss, float(self.regularization)) for j in range(signs.shape[1])]
         if budget.is_infinite:
             weights = np.array([self._without_noise(risk, ball) for risk in risks])
             return Fit(weights, "no noise", "no guarantee", attributes={"radius_": ball.radius})

@@ -17,7 +17,8 @@ from tasks.classifiers.exact_rows import on_row_grid, query_grid
 from tasks.classifiers.fit import Fit
 from tasks.classifiers.losses import margin_loss
 from tasks.classifiers.noisy_sgd import Averaging, Schedule, StepRule, noisy_sgd
-from tasks.classifiers.risks import MarginRisk
+from tasks.classifiers.number_checks import check_number
+from tasks.classifiers.risks import MarginRisk, signs_of
 from tasks.classifiers.row_map import NormRule
 from tasks.noise.bits import BitSource
 
@@ -149,14 +150,10 @@ n_jobs, random_state
     def _checked(self, sample_weight: Any) -> PrivacyBudget:
         budget = super()._checked(sample_weight)
         margin_loss(self.loss, self.huber_width)
-        if not (_is_number(self.radius) and 0.0 < self.radius < math.inf):
-            raise ValueError(f"radius must be above 0 and finite, got radius={self.radius!r}")
-        if self.clip_norm is not None and not (_is_number(self.clip_norm) and 0.0 < self.clip_norm < math.inf):
-            raise ValueError(f"clip_norm must be None, or above 0 and finite, got clip_norm={self.clip_norm!r}")
-        if not (_is_number(self.regularization) and 0.0 <= self.regularization < math.inf):
-            raise ValueError(
-                f"regularization must be at least 0 and finite, got regularization={self.regularization!r}"
-            )
+        check_number("radius", self.radius, "(0, inf)")
+        if self.clip_norm is not None:
+            check_number("clip_norm", self.clip_norm, "(0, inf)")
+        check_number("regularization", self.regularization, "[0, inf)")
         if self.data_norm is None and self.clip_norm is None:
             raise ValueError(
                 "NoisySGDClassifier needs a data_norm or a clip_norm: one of them must bound what a record does"
@@ -168,7 +165,7 @@ n_jobs, random_state
     def _fit_rows(
         self, rows: FloatArray, labels: IntArray, n_classes: int, budget: PrivacyBudget, bits: BitSource
     ) -> Fit:
-        signs = _signs(labels, n_classes)
+        signs = signs_of(labels, n_classes)
         k = signs.shape[1]
         loss = margin_loss(self.loss, self.huber_width)
         own = float(self.regularization)
@@ -208,14 +205,3 @@ n_jobs, random_state
                 "noise_multiplier_": run.noise_multiplier,
             },
         )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def _signs(labels: IntArray, n_classes: int) -> FloatArray:
-    """-1 or 1, shape (n, 1) for two classes with 1 for the second, else (n, n_classes)."""
-    if n_classes == 2:
-        return np.where(labels == 1, 1.0, -1.0)[:, None]
-    return np.where(labels[:, None] == np.arange(n_classes), 1.0, -1.0)

@@ -21,7 +21,7 @@ from tasks.classifiers.fit import Fit
 from tasks.classifiers.lattice import VectorLattice, lattice_for
 from tasks.classifiers.losses import margin_loss
 from tasks.classifiers.number_checks import check_count, check_number
-from tasks.classifiers.risks import EmpiricalRisk, MarginRisk, SquaredDistance, total_strong_convexity
+from tasks.classifiers.risks import EmpiricalRisk, MarginRisk, SquaredDistance, signs_of, total_strong_convexity
 from tasks.classifiers.row_map import NormRule
 from tasks.noise.bits import BitSource
 
@@ -300,13 +300,6 @@ def assumptions_on_size(assumed: list[str], adjacency: Adjacency, public_size: i
         "public_size was chosen without looking at the rows, and there are at most four times as many records, which "
         "is what the rounding of sums is allowed for",
     ]
-
-
-def signs_of(labels: IntArray, n_classes: int) -> FloatArray:
-    """-1 or 1, shape (n, 1) for two classes, else (n, n_classes): each class against the rest."""
-    if n_classes == 2:
-        return np.where(labels == 1, 1.0, -1.0)[:, None]
-    return np.where(labels[:, None] == np.arange(n_classes), 1.0, -1.0)
 
 
 def default_regularization(

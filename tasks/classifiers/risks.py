@@ -325,3 +325,10 @@ class InnerProduct(_Location):
 def total_strong_convexity(risk: EmpiricalRisk) -> float:
     """Of the whole sum: n Delta, or the same public number for every n where `MarginRisk.public_size` is given."""
     return risk.total_regularization if isinstance(risk, MarginRisk) else risk.n_records * risk.strong_convexity
+
+
+def signs_of(labels: IntArray, n_classes: int) -> FloatArray:
+    """-1 or 1, shape (n, 1) for two classes, else (n, n_classes): each class against the rest."""
+    if n_classes == 2:
+        return np.where(labels == 1, 1.0, -1.0)[:, None]
+    return np.where(labels[:, None] == np.arange(n_classes), 1.0, -1.0)

@@ -111,6 +111,9 @@ def test_dp_accounting_prices_the_event_at_what_is_claimed() -> None:
     X, y = _table()
     plain = NoisyClassSums(epsilon=2.0, random_state=1).fit(X, y)
     first = NoisyClassSums(epsilon=2.0, random_state=1, preprocessing_share=0.2, feature_bounds=(-3.0, 3.0)).fit(X, y)
+    assert plain.guarantee_ is not None and "means and scales" not in plain.guarantee_.mechanism
+    assert first.guarantee_ is not None and first.guarantee_.mechanism.startswith("noisy means and scales")
+    assert first.guarantee_.proof.endswith("composed with the means and scales")
     for model, n_events in ((plain, 1), (first, 2)):
         assert model.guarantee_ is not None and len(model.guarantee_.events) == n_events
         accountant = PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE).compose(model.dp_event_)
@@ -139,7 +142,7 @@ def test_rows_are_brought_to_norms_of_at_most_one(rule: NormRule, intercept: boo
     else:
         assert np.allclose(short, 1.0)
     assert np.array_equal(rows[405, :4], np.zeros(4))
-    assert model.seen_.shape[1] == 5 if intercept else 4
+    assert model.seen_.shape[1] == (5 if intercept else 4)
 
 
 def test_scores_are_those_of_the_rows_that_were_fitted_to() -> None:
@@ -310,10 +313,10 @@ def test_an_answer_does_not_depend_on_the_rows_asked_with_it() -> None:
     model.coef_ = generator.standard_normal((2, 33))
     lead = model.coef_[1] - model.coef_[0]
     X -= np.outer(X @ lead, lead) / float(lead @ lead)
-    whole = model._place_free_scores(X)
+    whole = model.decision_function(X)
     for first in (1, 2, 5, 500, 1002):
-        assert np.array_equal(model._place_free_scores(X[first:]), whole[first:])
-    assert np.allclose(whole, model.decision_function(X), atol=10.0)  # of terms of a size of 1e7
+        assert np.array_equal(model.decision_function(X[first:]), whole[first:])
+    assert np.allclose(whole, (X @ lead), atol=10.0)  # of terms of a size of 1e7
 
 
 def test_a_vector_that_is_no_number_is_released_as_zero_and_not_as_the_least_integer() -> None:
