@@ -173,7 +173,7 @@ def _make_candidate(
         shadows = train_shadows(compared, spec, mechanism, seed, n_threads, staging.scratch)
         measured = Measured(
             classifiers=classifiers,
-            membership_inference=attack(sets, compared, kahm, fitted, shadows, seed, n_threads),
+            membership_inference=attack(sets, compared, kahm, fitted, shadows, seed, n_threads, private),
             privacy_risks=assess_risks(compared, spec.table, seed),
             empirical_epsilon=plant_canaries(compared, spec, mechanism, seed, n_threads, staging.scratch),
             utility=utility(compared, spec.table, seed),

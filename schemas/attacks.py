@@ -6,6 +6,7 @@ from pydantic import Field
 
 from schemas.base import Model
 from schemas.measures import Interval, NotComputed, TrainedOn
+from schemas.private_classifiers import PrivateClassifierName
 from schemas.spec import ClassifierName
 
 AttackName = Literal[
@@ -53,7 +54,10 @@ class Found(Model):
 
 
 class MembershipAttack(Model):
-    """One attack on one kind of data: how well it tells members from control rows."""
+    """One attack on one kind of data: how well it tells members from control rows.
+
+    Attacked classifiers are trained for the audit; they are not released. See `ReleasedClassifierAttack`.
+    """
 
     attack: AttackName
     trained_on: TrainedOn
@@ -76,12 +80,42 @@ class MembershipAttack(Model):
     """Only for `distance-to-class`."""
 
 
+class ReleasedClassifierAttack(Model):
+    """One attack on a released classifier, by what is in its file and nothing else.
+
+    The classifier was trained with noise on all members, so this is an attack on something that anybody may read, as
+    attacks on fabricated data are.
+    """
+
+    attack: Literal["margin"]
+    """How far the score of a row's label is ahead of all others."""
+    classifier: PrivateClassifierName
+    epsilon: float = Field(gt=0)
+    """Of one whole record, label included, for this classifier alone; neighbouring tables replace a record."""
+    delta: float = Field(ge=0, lt=1)
+    members: int
+    controls: int
+    auc: Interval
+    """As in `MembershipAttack`, and so are all that follow."""
+    found: list[Found]
+    roc_false_positive_rate: list[float]
+    roc_true_positive_rate: list[float]
+    most_exposed: list[int]
+
+
+AnyAttack = MembershipAttack | ReleasedClassifierAttack
+
+
 class MembershipInference(Model):
     """Members (rows used for fabrication) against control rows (kept out of it)."""
 
     members: int
     controls: int
     attacks: list[MembershipAttack]
+    released_classifiers: list[ReleasedClassifierAttack] = Field(
+        default_factory=list, exclude_if=lambda attacks: not attacks
+    )
+    """In the release's order; left out where it holds no classifier, or where nothing was attacked."""
     not_computed: list[NotComputed] = Field(default_factory=list)
 
 

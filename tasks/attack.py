@@ -1,12 +1,14 @@
 """Try membership attacks on the release, on its noise-added data and on the raw rows; confidential, internal."""
 
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from schemas.attacks import AttackName, MembershipAttack, MembershipInference
+from schemas.attacks import AttackName, MembershipAttack, MembershipInference, ReleasedClassifierAttack
 from schemas.measures import FEWEST_ROWS, NotComputed, TrainedOn
+from schemas.private_classifiers import ReleasedClassifier
 from schemas.spec import ClassifierName
 from tasks.evaluate import Fitted, KahmAnswers, TrainingSets
 from tasks.sample import AuditSample
@@ -27,8 +29,9 @@ def attack(
     shadows: Shadows | NotComputed,
     seed: int,
     n_threads: int,
+    released: Sequence[ReleasedClassifier],
 ) -> MembershipInference:
-    """Every membership attack on every kind of data.
+    """Every membership attack on every kind of data, and on every classifier that is released with them.
 
     Parameters
     ----------
@@ -41,6 +44,8 @@ def attack(
     seed : int
         Of bootstraps, and of which rows are attacked where there are more than `MOST_SIDE_ROWS`.
     n_threads : int
+    released : sequence of ReleasedClassifier
+        Trained with noise on all members. They are asked by what is in their files.
 
     Returns
     -------
@@ -63,12 +68,14 @@ def attack(
         if isinstance(shadows, Shadows):
             for kind in shadows.target:
                 begun.append(pool.submit(_by_likelihood_ratio, shadows, kind, seed))
+        on_released = [pool.submit(_by_margin, own, sample, seed) for own in released]
         attacks = [one for part in begun for one in part.result()]
     attacks.sort(key=lambda one: (_ORDER.index(one.attack), one.classifier or ""))  # kinds stay in their order
     return MembershipInference(
         members=len(members),
         controls=n_controls,
         attacks=attacks,
+        released_classifiers=[part.result() for part in on_released],
         not_computed=[*_without_density_ratio(n_controls), *([shadows] if isinstance(shadows, NotComputed) else [])],
     )
 
@@ -155,3 +162,19 @@ def _by_likelihood_ratio(shadows: Shadows, kind: TrainedOn, seed: int) -> list[M
     members, controls = scores[: shadows.n_members], scores[shadows.n_members :]
     name = shadows.classifier
     return [membership_attack("likelihood-ratio", kind, members, controls, shadows.member_rows, seed, classifier=name)]
+
+
+def _by_margin(classifier: ReleasedClassifier, sample: AuditSample, seed: int) -> ReleasedClassifierAttack:
+    """The attack by anybody who has the file; labels are places among the classes, as its columns of scores are."""
+    from tasks.audit import margin_scores, released_classifier_attack
+    from tasks.train_private import scores_of_released
+
+    classes = np.arange(len(classifier.classes))
+    members, controls = (
+        margin_scores(scores_of_released(classifier, rows.scaled), rows.labels, classes)
+        for rows in (sample.members, sample.controls)
+    )
+    own = classifier.guarantee
+    return released_classifier_attack(
+        classifier.name, own.epsilon, own.delta, members, controls, sample.member_rows, seed
+    )

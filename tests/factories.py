@@ -21,12 +21,14 @@ from schemas.attacks import (
     MembershipInference,
     PrivacyRisk,
     PrivacyRisks,
+    ReleasedClassifierAttack,
     RiskName,
 )
 from schemas.audit import AuditReport, Reproduction, StepTime, ValidationCheck, ValidationOutcome
 from schemas.guarantee import BASIC_COMPOSITION_PROOF, ELEMENT_PROOF, Guarantee, Guarantees, MechanismRecord
 from schemas.manifest import FabricationRecord, LedgerReference, Manifest, ReleasedColumn, ReleasedFile
 from schemas.measures import Interval, NotComputed, TrainedOn
+from schemas.private_classifiers import PrivateClassifierName
 from schemas.spec import ClassifierName
 from schemas.sweep import Sweep, SweepPoint
 from schemas.utility import (
@@ -182,6 +184,14 @@ def attacks() -> tuple[MembershipAttack, ...]:
         for i, (attack, classifier, own) in enumerate(shifts)
         for j, (kind, shift) in enumerate(zip(KINDS, own, strict=True))
     )
+
+
+def released_attack(shift: float = 0.05, classifier: PrivateClassifierName = "opera") -> ReleasedClassifierAttack:
+    """An attack on a released classifier, of epsilon 1, whose members' scores lie higher by a shift."""
+    scored = _scored("loss", "fabricated", shift, 97, None).model_dump()
+    common = {key: scored[key] for key in scored if key in ReleasedClassifierAttack.model_fields}
+    own = {"attack": "margin", "classifier": classifier, "epsilon": 1.0, "delta": 1e-5}
+    return ReleasedClassifierAttack.model_validate(common | own)
 
 
 def inference(**changes: Any) -> MembershipInference:

@@ -9,6 +9,7 @@ from tasks.audit.attack import (
     found_at,
     membership_attack,
     most_exposed,
+    released_classifier_attack,
     roc_curve,
 )
 from tasks.audit.bootstrap import attack_auc
@@ -24,7 +25,13 @@ from tasks.audit.classifiers import (
 from tasks.audit.column_utility import compare_column, kolmogorov_smirnov
 from tasks.audit.columns_table import ColumnsTable
 from tasks.audit.density_difference import DensityDifference, estimate_density_difference, membership_inference_score
-from tasks.audit.model_attacks import likelihood_ratio_scores, loss_scores, scaled_confidence, shadow_halves
+from tasks.audit.model_attacks import (
+    likelihood_ratio_scores,
+    loss_scores,
+    margin_scores,
+    scaled_confidence,
+    shadow_halves,
+)
 from tasks.audit.pairs import contingency_similarities, correlation_difference, correlation_map, cut, varies_enough
 from tasks.audit.projection import project_rows
 from tasks.audit.propensity import propensity
@@ -57,6 +64,7 @@ __all__ = [
     "loss_scores",
     "macro_f1",
     "macro_f1_interval",
+    "margin_scores",
     "membership_attack",
     "membership_inference_score",
     "most_exposed",
@@ -66,6 +74,7 @@ __all__ = [
     "project_rows",
     "propensity",
     "record_attack_scores",
+    "released_classifier_attack",
     "reliably_above",
     "risk_beyond_controls",
     "roc_curve",

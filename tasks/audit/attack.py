@@ -7,14 +7,24 @@ the share of members found at a fixed rate of false accusations was chosen by si
 price is width: from 200 control rows nobody knows where one in a hundred begins, and the interval says so.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import betainc
 from scipy.stats import binom
 
-from schemas.attacks import AttackName, Density, DensityDifference, Found, MembershipAttack
+from schemas.attacks import (
+    AttackName,
+    Density,
+    DensityDifference,
+    Found,
+    MembershipAttack,
+    ReleasedClassifierAttack,
+)
 from schemas.measures import FEWEST_ROWS, Interval, TrainedOn
+from schemas.private_classifiers import PrivateClassifierName
 from schemas.spec import ClassifierName
 from tasks.audit.bootstrap import attack_auc, checked_scores, upper_level
 from tasks.audit.density_difference import FloatArray, estimate_density_difference, pooled_scale
@@ -282,20 +292,70 @@ def membership_attack(
     ValueError
         If a sample is empty, not one-dimensional or not finite, or `member_rows` does not fit it.
     """
-    false, true = roc_curve(member_scores, control_scores)
     return MembershipAttack(
         attack=attack,
         trained_on=trained_on,
         classifier=classifier,
-        members=np.size(member_scores),
-        controls=np.size(control_scores),
-        auc=attack_auc(member_scores, control_scores, seed=rng_seed),
-        found=[found_at(member_scores, control_scores, fpr) for fpr in FOUND_AT],
-        roc_false_positive_rate=false.tolist(),
-        roc_true_positive_rate=true.tolist(),
-        most_exposed=most_exposed(member_scores, member_rows),
         density_difference=density_difference,
+        **_achieved(member_scores, control_scores, member_rows, rng_seed),
     )
+
+
+def released_classifier_attack(
+    classifier: PrivateClassifierName,
+    epsilon: float,
+    delta: float,
+    member_scores: ArrayLike,
+    control_scores: ArrayLike,
+    member_rows: ArrayLike,
+    rng_seed: int,
+) -> ReleasedClassifierAttack:
+    """What the margin under a released classifier achieves, with the same numbers as `membership_attack`.
+
+    Parameters
+    ----------
+    classifier : PrivateClassifierName
+    epsilon, delta : float
+        Its guarantee for one whole record.
+    member_scores, control_scores : array-like of shape (n_members,) and (n_controls,)
+        From `margin_scores`, of rows that it learned from and of others.
+    member_rows : array-like of int, shape (n_members,)
+        Row of the source file of each member.
+    rng_seed : int
+        Of the bootstrap.
+
+    Returns
+    -------
+    ReleasedClassifierAttack
+
+    Raises
+    ------
+    ValueError
+        As `membership_attack`.
+    """
+    return ReleasedClassifierAttack(
+        attack="margin",
+        classifier=classifier,
+        epsilon=epsilon,
+        delta=delta,
+        **_achieved(member_scores, control_scores, member_rows, rng_seed),
+    )
+
+
+def _achieved(
+    member_scores: ArrayLike, control_scores: ArrayLike, member_rows: ArrayLike, rng_seed: int
+) -> dict[str, Any]:
+    """The fields that all attacks have in common."""
+    false, true = roc_curve(member_scores, control_scores)
+    return {
+        "members": np.size(member_scores),
+        "controls": np.size(control_scores),
+        "auc": attack_auc(member_scores, control_scores, seed=rng_seed),
+        "found": [found_at(member_scores, control_scores, fpr) for fpr in FOUND_AT],
+        "roc_false_positive_rate": false.tolist(),
+        "roc_true_positive_rate": true.tolist(),
+        "most_exposed": most_exposed(member_scores, member_rows),
+    }
 
 
 def distance_attack(

@@ -1,4 +1,4 @@
-"""Membership attacks on a classifier's confidence: loss threshold and likelihood ratio with shadow models.
+"""Membership attacks on a classifier's confidence: loss or margin threshold, likelihood ratio with shadow models.
 
 Scores are higher for a member. Training the shadow models is the caller's.
 """
@@ -65,6 +65,56 @@ def loss_scores(probabilities: ArrayLike, labels: ArrayLike, classes: ArrayLike)
     """
     own, _ = _own_and_others(probabilities, labels, classes)
     return np.log(np.maximum(own, np.finfo(np.float64).tiny))
+
+
+def margin_scores(scores: ArrayLike, labels: ArrayLike, classes: ArrayLike) -> FloatArray:
+    """How far the score of the true label is ahead of the largest other one: the loss threshold without probabilities.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n, n_classes)
+        Finite; the larger, the more that class.
+    labels : array-like of shape (n,)
+        True labels, each among `classes`.
+    classes : array-like of shape (n_classes,)
+        Label of each column, at least two.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Positive where the classifier is right. Of two classes whose scores are a lead and its negative, twice the lead
+        of the row's own class.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not agree, a score is not finite, or a label is none of the classes.
+
+    Notes
+    -----
+    The hinge loss of Crammer and Singer, and of two classes every margin loss, falls as the margin grows, so that a
+    threshold on the one is a threshold on the other.
+
+    References
+    ----------
+    S. Yeom, I. Giacomelli, M. Fredrikson, S. Jha: Privacy risk in machine learning: analyzing the connection to
+    overfitting. IEEE CSF (2018), adversary 2.
+    """
+    table, known, own = np.asarray(scores, dtype=np.float64), np.asarray(classes), np.asarray(labels)
+    if table.ndim != 2 or len(table) == 0 or known.shape != (table.shape[1],) or known.size < 2:
+        raise ValueError(
+            f"scores must have a row at least and a column for each of two classes or more, got {table.shape} and "
+            f"{known.shape}"
+        )
+    if own.shape != (len(table),):
+        raise ValueError(f"labels must be one for each of {len(table)} rows, got shape {own.shape}")
+    if not np.isfinite(table).all():
+        raise ValueError("scores must be finite")
+    mine = own[:, None] == known
+    if not (mine.sum(axis=1) == 1).all():
+        raise ValueError("each label must be one of the classes, and classes must be distinct")
+    margins: FloatArray = table[mine] - np.where(mine, -np.inf, table).max(axis=1)
+    return margins
 
 
 def scaled_confidence(probabilities: ArrayLike, labels: ArrayLike, classes: ArrayLike) -> FloatArray:

@@ -1,19 +1,20 @@
 """The part of the audit page on membership inference."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.attacks import Found, MembershipAttack
+from schemas.attacks import AnyAttack, Found, MembershipAttack, ReleasedClassifierAttack
 from schemas.audit import AuditReport
 from schemas.measures import TrainedOn
 from tasks.reporting import figures
 from tasks.reporting.figure import Figure
 from tasks.reporting.figures.attacks import has_curve
-from tasks.reporting.names import ATTACKS, TRAINED_ON, attack_name
+from tasks.reporting.names import ATTACKS, PRIVATE_CLASSIFIERS, TRAINED_ON, attack_name
 from tasks.reporting.numbers import (
     NBSP,
+    chance,
     count,
     estimate,
     estimate_percent,
@@ -25,7 +26,8 @@ from tasks.reporting.numbers import (
     with_thousands,
 )
 from tasks.reporting.verdict import lower_first
-from tasks.reporting.verdicts import COIN_TOSS
+from tasks.reporting.verdicts import COIN_TOSS, attacks_on_release, attacks_on_released_classifiers
+from tasks.reporting.words import guess_bound
 
 MOST_OPEN = 6
 """ROC curves that stand open; more of them are folded."""
@@ -55,25 +57,28 @@ def attack_groups(report: AuditReport) -> list[AttackGroup]:
 
 def attack_table(groups: Sequence[AttackGroup], members: int, controls: int) -> list[dict[str, Any]]:
     """Area and its interval, attack by kind of data, with the rows where an attack looks at fewer than there are."""
-    whole = (members, controls)
-
-    def cell(attack: MembershipAttack) -> dict[str, str]:
-        side = ""
-        if attack.auc.lower > COIN_TOSS:
-            side = "above 0.5"
-        elif attack.auc.upper < COIN_TOSS:
-            side = "below 0.5"
-        return {"value": estimate(attack.auc), "range": interval_range(attack.auc, COIN_TOSS), "side": side}
-
     return [
-        {"name": g.name, "judged_on": _judged_on(g, whole), "cells": {kind: cell(a) for kind, a in g.attacks.items()}}
-        for g in groups
+        {
+            "name": group.name,
+            "judged_on": _judged_on(group.attacks.values(), (members, controls)),
+            "cells": {kind: _area(attack) for kind, attack in group.attacks.items()},
+        }
+        for group in groups
     ]
 
 
-def _judged_on(group: AttackGroup, whole: tuple[int, int]) -> str:
-    """On how many rows an attack was judged, where these are not all; nothing where they are."""
-    sizes = {(a.members, a.controls) for a in group.attacks.values()} - {whole}
+def _area(attack: AnyAttack) -> dict[str, str]:
+    side = ""
+    if attack.auc.lower > COIN_TOSS:
+        side = "above 0.5"
+    elif attack.auc.upper < COIN_TOSS:
+        side = "below 0.5"
+    return {"value": estimate(attack.auc), "range": interval_range(attack.auc, COIN_TOSS), "side": side}
+
+
+def _judged_on(attacks: Iterable[AnyAttack], whole: tuple[int, int]) -> str:
+    """On how many rows attacks were judged, where these are not all; nothing where they are."""
+    sizes = {(a.members, a.controls) for a in attacks} - {whole}
     return "; ".join(f"on {plural(m, 'member')}, {plural(c, 'control row')}" for m, c in sorted(sizes))
 
 
@@ -84,34 +89,81 @@ def found_tables(groups: Sequence[AttackGroup], controls: int) -> list[dict[str,
     )
     tables = []
     for rate in rates:
-        needed = math.ceil(1 / rate - 1e-9)
-        unresolved = f"not resolved: needs at least {plural(needed, 'control row')}"
-        rows = []
-        resolved = False
-        for group in groups:
-            cells = {}
-            for kind, attack in group.attacks.items():
-                found = _at(attack.found, rate)
-                if found is None or found.true_positive_rate is None:
-                    why = f"{unresolved}; this attack has {count(attack.controls)}" if found else "not computed"
-                    cells[kind] = {"value": why, "range": "", "missing": True}
-                    continue
-                resolved = True
-                share = found.true_positive_rate
-                cells[kind] = {
-                    "value": estimate_percent(share),
-                    "range": interval_range_percent(share, rate),
-                    "missing": False,
-                }
-            rows.append({"name": group.name, "cells": cells})
+        cells = [{kind: _found(attack, rate) for kind, attack in group.attacks.items()} for group in groups]
+        resolved = any(not cell["missing"] for own in cells for cell in own.values())
+        rows = [{"name": group.name, "cells": own} for group, own in zip(groups, cells, strict=True)]
         tables.append(
             {
                 "rate": _percent_of(rate),
                 "rows": rows if resolved else [],
-                "reason": f"{unresolved}; {_had(groups, controls)}.",
+                "reason": f"{_unresolved(rate)}; {_had(groups, controls)}.",
             }
         )
     return tables
+
+
+def _unresolved(rate: float) -> str:
+    return f"not resolved: needs at least {plural(math.ceil(1 / rate - 1e-9), 'control row')}"
+
+
+def _found(attack: AnyAttack, rate: float) -> dict[str, Any]:
+    """Share of members found at one rate of wrong accusations, or why there is none."""
+    found = _at(attack.found, rate)
+    if found is None or found.true_positive_rate is None:
+        why = f"{_unresolved(rate)}; this attack has {count(attack.controls)}" if found else "not computed"
+        return {"value": why, "range": "", "missing": True}
+    share = found.true_positive_rate
+    return {"value": estimate_percent(share), "range": interval_range_percent(share, rate), "missing": False}
+
+
+def released_rates(report: AuditReport) -> list[str]:
+    """Rates of wrong accusations at which attacks on released classifiers say how many members they find."""
+    return [_percent_of(rate) for rate in _rates(report)]
+
+
+def _rates(report: AuditReport) -> list[float]:
+    attacks = report.membership_inference.released_classifiers
+    return sorted({f.false_positive_rate for a in attacks for f in a.found})
+
+
+def released_table(report: AuditReport) -> list[dict[str, Any]]:
+    """Attacks on released classifiers: area, members found, and what each classifier's guarantee allows."""
+    inference = report.membership_inference
+    return [
+        {
+            "name": _classifier(attack),
+            "judged_on": _judged_on([attack], (inference.members, inference.controls)),
+            "area": _area(attack),
+            "found": [_found(attack, rate) for rate in _rates(report)],
+            "guarantee": f"ε {significant(attack.epsilon, 4)}, δ {significant(attack.delta)}",
+            "allowed": _allowed(guess_bound(attack)),
+        }
+        for attack in attacks_on_released_classifiers(report)
+    ]
+
+
+def _classifier(attack: ReleasedClassifierAttack) -> str:
+    name = PRIVATE_CLASSIFIERS[attack.classifier]
+    return name[:1].upper() + name[1:]
+
+
+def _allowed(bound: float) -> str:
+    return f"at most {chance(bound)} of pairs" if bound < 1 - 1e-6 else "no limit worth stating"
+
+
+def released_figures(report: AuditReport) -> list[Figure]:
+    """A panel for each released classifier, with the ROC curve of the attack on it."""
+    made = []
+    for position, attack in enumerate(attacks_on_released_classifiers(report)):
+        heading = _classifier(attack)
+        reading = f"Area {estimate(attack.auc)}; the diagonal is a coin toss, {COIN_TOSS:g}."
+        title = f"ROC curve: {lower_first(attack_name(attack))}"
+        description = f"Share of members found against share of control rows wrongly accused. {reading}"
+        svg = figures.roc([attack], f"roc-released-{position}", title, description)
+        if svg is None:
+            reading = "Not computed: the report holds no ROC curve of this attack."
+        made.append(Figure(heading, svg, reading))
+    return made
 
 
 def _had(groups: Sequence[AttackGroup], controls: int) -> str:
@@ -206,12 +258,12 @@ def score_rows(report: AuditReport) -> list[dict[str, str]]:
     return rows
 
 
-def exposed_rows(groups: Sequence[AttackGroup]) -> list[dict[str, str]]:
-    """Rows of the source that each attack on fabricated data ranks highest, by index only."""
+def exposed_rows(report: AuditReport) -> list[dict[str, str]]:
+    """Rows of the source that each attack on what is released ranks highest, by index only."""
     return [
-        {"name": group.name, "rows": "; ".join(count(row) for row in made.most_exposed[:20])}
-        for group in groups
-        if (made := group.attacks.get("fabricated")) is not None and made.most_exposed
+        {"name": attack_name(attack), "rows": "; ".join(count(row) for row in attack.most_exposed[:20])}
+        for attack in attacks_on_release(report)
+        if attack.most_exposed
     ]
 
 

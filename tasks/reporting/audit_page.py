@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+from schemas.attacks import AnyAttack
 from schemas.audit import AuditReport, ValidationCheck
 from schemas.measures import NotComputed
 from tasks.reporting import attacks, columns, pairs, risks, usefulness
@@ -87,20 +88,24 @@ def _attack_parts(report: AuditReport) -> dict[str, Any]:
     roc = attacks.roc_figures(groups)
     risk_rows = risks.risk_rows(report)
     held = report.privacy_risks.risks
+    every: list[AnyAttack] = [*inference.attacks, *inference.released_classifiers]
     return {
         "attack_meanings": [(ATTACKS[name], ATTACK_MEANINGS[name]) for name in attacks.attacks_run(report)],
         "attack_table": attacks.attack_table(groups, inference.members, inference.controls),
         "found_tables": attacks.found_tables(groups, inference.controls),
-        "area_methods": attacks.interval_methods([a.auc for a in inference.attacks]),
+        "released_table": attacks.released_table(report),
+        "released_rates": attacks.released_rates(report),
+        "released_figures": attacks.released_figures(report),
+        "area_methods": attacks.interval_methods([a.auc for a in every]),
         "found_methods": attacks.interval_methods(
-            [f.true_positive_rate for a in inference.attacks for f in a.found if f.true_positive_rate is not None]
+            [f.true_positive_rate for a in every for f in a.found if f.true_positive_rate is not None]
         ),
         "below": below_a_coin_toss(report),
         "roc_figures": roc[: attacks.MOST_OPEN],
         "more_roc_figures": roc[attacks.MOST_OPEN :],
         "density_figures": attacks.density_figures(report),
         "score_rows": attacks.score_rows(report),
-        "exposed_rows": attacks.exposed_rows(groups),
+        "exposed_rows": attacks.exposed_rows(report),
         "attacks_missing": _missing(inference.not_computed),
         "risk_meanings": [(RISKS[name], RISK_MEANINGS[name]) for name in RISKS if any(r.risk == name for r in held)],
         "risk_figure": risks.risk_figure(report),

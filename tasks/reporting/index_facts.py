@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from schemas.attacks import MembershipAttack, PrivacyRisk
+from schemas.attacks import AnyAttack, PrivacyRisk
 from schemas.audit import AuditReport
 from schemas.guarantee import Guarantee
 from schemas.measures import Interval, NotComputed, TrainedOn
@@ -29,6 +29,7 @@ from tasks.reporting.verdicts import (
     COIN_TOSS,
     attack_interval,
     attacks_on,
+    attacks_on_released_classifiers,
     best_result,
     column_distances,
     floor_significant,
@@ -126,6 +127,12 @@ def facts(report: AuditReport) -> dict[tuple[str, str], Fact]:
         attacks = attacks_on(report, kind)
         name = f"Strongest membership attack on {words}, area under the ROC curve"
         add("Attacks", name, _attack(attacks) if attacks else missing(attack_missing(report, kind)))
+    released = attacks_on_released_classifiers(report)
+    add(
+        "Attacks",
+        "Strongest membership attack on released classifiers, area under the ROC curve",
+        _attack(released) if released else missing(_no_released(report)),
+    )
     risks = risks_on(report, "fabricated")
     add(
         "Attacks",
@@ -197,7 +204,14 @@ def _interval(interval: Interval, note: str, *, share: bool = False, reference: 
     return Fact(text, f"{made}; {note}", interval.estimate, interval.lower, interval.upper)
 
 
-def _attack(attacks: Sequence[MembershipAttack]) -> Fact:
+def _no_released(report: AuditReport) -> str:
+    """Why there is no attack on a released classifier."""
+    if report.data_guarantee is None:
+        return "no classifier trained on confidential rows is released"
+    return reason(report.membership_inference.not_computed, ("membership",), "the report holds no attack on them")
+
+
+def _attack(attacks: Sequence[AnyAttack]) -> Fact:
     """The first of several attacks, the strongest; its interval is widened for that."""
     note = f"{attack_name(attacks[0])}{_picked(len(attacks), 'attack')}"
     return _interval(attack_interval(attacks[0], len(attacks)), note, reference=COIN_TOSS)

@@ -27,7 +27,7 @@ from tasks.reporting.verdicts import (
     Tone,
     Verdict,
     attack_verdict,
-    attacks_on,
+    attacks_on_release,
     best_result,
     risk_verdict,
     risks_on,
@@ -110,7 +110,7 @@ class ReportSummary:
 
 
 def _attack(report: AuditReport) -> Cell:
-    found = attacks_on(report, "fabricated")
+    found = attacks_on_release(report)
     if not found:
         return Cell("not computed", "unknown", attack_missing(report, "fabricated"))
     return Cell.of(attack_verdict(report), found[0].auc.estimate, attack_name(found[0]))

@@ -1,6 +1,6 @@
 """What the models' names are called on the pages."""
 
-from schemas.attacks import AttackName, MembershipAttack, PrivacyRisk, RiskName
+from schemas.attacks import AnyAttack, AttackName, PrivacyRisk, ReleasedClassifierAttack, RiskName
 from schemas.measures import TrainedOn
 from schemas.private_classifiers import PrivateClassifierName
 from schemas.spec import ClassifierName
@@ -72,8 +72,10 @@ RISK_MEANINGS: dict[RiskName, str] = {
 _LONGEST_VARIANT = 60
 
 
-def attack_name(attack: MembershipAttack) -> str:
+def attack_name(attack: AnyAttack) -> str:
     """The attack, and the classifier that it was aimed at."""
+    if isinstance(attack, ReleasedClassifierAttack):
+        return f"Margin under the released classifier ({PRIVATE_CLASSIFIERS[attack.classifier]})"
     aimed = "" if attack.classifier is None else f" ({CLASSIFIERS[attack.classifier]})"
     return ATTACKS[attack.attack] + aimed
 

@@ -1,8 +1,9 @@
 """The rules behind the words of the verdicts, as the pages state them in full."""
 
 ATTACK_RULE = (
-    "Membership attacks, judged by the attack with the largest area on fabricated data, its interval widened for "
-    "having been picked as the largest of several (Bonferroni). Clear advantage: the whole interval is above 0.5 and "
+    "Membership attacks, judged by the attack with the largest area on what is released (fabricated data, and "
+    "classifiers trained with noise on confidential rows if there are any), its interval widened for having been "
+    "picked as the largest of several (Bonferroni). Clear advantage: the whole interval is above 0.5 and "
     "the estimate is 0.6 or more. Slight advantage: the whole interval is above 0.5. Below a coin toss: neither, and "
     "the whole widened interval of some attack is below 0.5, so that the attack turned round would gain. Not "
     "conclusive: 0.5 is inside but so is more than 0.6. No advantage found: else."

@@ -3,7 +3,14 @@
 import math
 from collections.abc import Sequence
 
-from schemas.attacks import ACCUSATION_CONFIDENCE, CanaryBound, MembershipAttack, PrivacyRisk
+from schemas.attacks import (
+    ACCUSATION_CONFIDENCE,
+    AnyAttack,
+    CanaryBound,
+    MembershipAttack,
+    PrivacyRisk,
+    ReleasedClassifierAttack,
+)
 from schemas.audit import AuditReport
 from schemas.measures import Interval, TrainedOn
 from tasks.reporting.names import TRAINED_ON, attack_name, risk_name
@@ -52,6 +59,8 @@ __all__ = [
     "attack_interval",
     "attack_verdict",
     "attacks_on",
+    "attacks_on_release",
+    "attacks_on_released_classifiers",
     "below_a_coin_toss",
     "best_result",
     "better_than_guessing",
@@ -87,21 +96,32 @@ def attacks_on(report: AuditReport, trained_on: TrainedOn) -> list[MembershipAtt
     return sorted(found, key=lambda a: -a.auc.estimate)
 
 
-def attack_interval(attack: MembershipAttack, tried: int) -> Interval:
+def attacks_on_released_classifiers(report: AuditReport) -> list[ReleasedClassifierAttack]:
+    """All attacks on classifiers that are released with the data, the largest area first."""
+    return sorted(report.membership_inference.released_classifiers, key=lambda a: -a.auc.estimate)
+
+
+def attacks_on_release(report: AuditReport) -> list[AnyAttack]:
+    """All attacks on what anybody may read, the fabricated data and released classifiers, the largest area first."""
+    found: list[AnyAttack] = [*attacks_on(report, "fabricated"), *attacks_on_released_classifiers(report)]
+    return sorted(found, key=lambda a: -a.auc.estimate)
+
+
+def attack_interval(attack: AnyAttack, tried: int) -> Interval:
     """The area's interval, widened for so many attacks."""
     return widened(attack.auc, tried, 0.0, 1.0)
 
 
-def below_a_coin_toss(report: AuditReport) -> list[MembershipAttack]:
-    """Attacks on fabricated data whose whole widened interval is below 0.5."""
-    found = attacks_on(report, "fabricated")
+def below_a_coin_toss(report: AuditReport) -> list[AnyAttack]:
+    """Attacks on what is released whose whole widened interval is below 0.5."""
+    found = attacks_on_release(report)
     return [a for a in found if attack_interval(a, len(found)).upper < COIN_TOSS]
 
 
 def attack_verdict(report: AuditReport) -> Verdict:
-    """Whether the strongest of the attacks told members from control rows on the fabricated data."""
+    """Whether the strongest of the attacks on what is released told members from control rows."""
     area, rule = "Membership attacks", _ATTACK_LINE
-    found = attacks_on(report, "fabricated")
+    found = attacks_on_release(report)
     if not found:
         return Verdict(area, "Not computed", "unknown", "", "No attack on fabricated data was run.", rule=rule)
     strongest, tried = found[0], len(found)
@@ -136,13 +156,14 @@ def attack_verdict(report: AuditReport) -> Verdict:
             "this result."
         )
     meaning += " Finding little does not prove that there is nothing to find."
-    each = [(kind, attacks_on(report, kind)) for kind in TRAINED_ON]
+    each: list[tuple[str, Sequence[AnyAttack]]] = [(kind, attacks_on(report, kind)) for kind in TRAINED_ON]
+    each.append(("released classifiers", attacks_on_released_classifiers(report)))
     shown = ", ".join(f"{kind} {estimate(attacks[0].auc)}" for kind, attacks in each if attacks)
     number = f"area {estimate(auc)} ({interval_range(auc, COIN_TOSS)}{picked_from(tried, 'attack')})"
     return Verdict(area, word, tone, number, meaning, f"Strongest by data: {shown}", rule)
 
 
-def _joined(attacks: Sequence[MembershipAttack]) -> str:
+def _joined(attacks: Sequence[AnyAttack]) -> str:
     return ", ".join(lower_first(attack_name(a)) for a in attacks)
 
 

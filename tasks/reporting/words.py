@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from schemas.attacks import ReleasedClassifierAttack
 from schemas.guarantee import Guarantee, Guarantees, MechanismRecord
 from tasks.reporting.numbers import NBSP, chance, count, plural, significant
 from tasks.reporting.verdicts import (
@@ -39,7 +40,7 @@ GRADE_RULE = (
 _GRADE_LINE = "Strong up to ε 1, moderate 3, weak 10, very weak 20."
 
 
-def guess_bound(guarantee: Guarantee) -> float:
+def guess_bound(guarantee: Guarantee | ReleasedClassifierAttack) -> float:
     """Largest chance of telling two equally likely adjacent tables apart: (e^epsilon + delta) / (e^epsilon + 1).
 
     It follows from the total variation that (epsilon, delta) allows; with delta 0 it is Kairouz, Oh, Viswanath (2015).

@@ -54,7 +54,13 @@ def _pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     names += ["a_long_column_name_" * 8 + str(i) for i in range(59)]
     risks = factories.privacy_risks()
     rendered = {
-        "audit": audit_html(factories.audit_report(sweep=factories.sweep())),
+        "audit": audit_html(
+            factories.audit_report(
+                sweep=factories.sweep(),
+                membership_inference=factories.inference(released_classifiers=[factories.released_attack()]),
+                data_guarantee=factories.guarantees(),
+            )
+        ),
         "hostile": audit_html(
             factories.audit_report(
                 utility=factories.utility(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from flows import pipeline
 from flows.sweep import sweep
@@ -112,7 +113,7 @@ def test_report_and_card_show_them_side_by_side(published: tuple[Path, Publicati
     for text in [
         "Private classifiers", "with noise in the training", "noise in the data, at different guarantees", "ε 4",
         "Always answering the largest class gets", "neither way protects them",
-        "Of the data alone", "the released classifiers were not attacked",
+        "Of the data alone", "Attacks on the released classifiers", "released classifiers 0.",
         "not asked for", "fixed: the classifier's defaults", "gives_away none",
             "claimed 2 for the data alone", "is claimed for the data alone", "beside them are not tried",
     ]:  # fmt: skip
@@ -122,6 +123,32 @@ def test_report_and_card_show_them_side_by_side(published: tuple[Path, Publicati
     card = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", card))
     assert "classifiers/opera.json" in card and "To classify a row" in card and "Of the data alone" in card
     assert all(re.sub(r"[\s`]", "", step) in re.sub(r"\s", "", card) for step in SCORING_STEPS)
+
+
+def test_released_classifiers_are_attacked_by_what_is_in_their_files(published: tuple[Path, Publication]) -> None:
+    """Computed again by an auditor who has the files, the source and the list of members, by the file's own steps."""
+    home, publication = published
+    report = publication.report.parent
+    inference = AuditReport.model_validate_json((report / "audit.json").read_bytes()).membership_inference
+    assert [own.classifier for own in inference.released_classifiers] == ["pmsvm-adaptive", "opera"]
+    source = pd.read_csv(home.parent / "p" / "source.csv")
+    members = json.loads((report / "members.json").read_text())["member_rows"]
+    inside = source.index.isin(members)
+    for attack in inference.released_classifiers:
+        made = json.loads((publication.release / "classifiers" / f"{attack.classifier}.json").read_text())
+        assert (attack.epsilon, attack.delta) == (made["guarantee"]["epsilon"], made["guarantee"]["delta"])
+        assert (attack.members, attack.controls) == (len(members), len(source) - len(members)) == (105, 45)
+        at = made["row_map"]
+        z = 2 * np.floor(source[FEATURES].to_numpy() / 16 * 65536 + 0.5) / 65536 - 1
+        z = z * np.minimum(1, at["norm"] / np.linalg.norm(z, axis=1, keepdims=True)) / at["norm"] / np.sqrt(2)
+        scores = z @ np.array(made["coefficients"]).T + made["intercepts"]
+        mine = source["digit"].to_numpy()[:, None] == np.array(made["classes"])
+        margin = pd.Series(scores[mine] - np.where(mine, -np.inf, scores).max(axis=1))
+        assert attack.auc.estimate == pytest.approx(roc_auc_score(inside, margin), abs=1e-9)
+        found = next(f for f in attack.found if f.false_positive_rate == 0.01)
+        assert found.true_positive_rate is None and attack.most_exposed
+        rest = margin[members].drop(attack.most_exposed)
+        assert margin[attack.most_exposed].is_monotonic_decreasing and margin[attack.most_exposed].min() > rest.max()
 
 
 def data_epsilon(publication: Publication) -> float:
@@ -139,6 +166,8 @@ def test_a_release_without_them_says_nothing_of_them(home: Path, tmp_path: Path)
     report = home / "reports" / "small-digits" / "a"
     for page in [release / "card.html", report / "audit.html"]:
         assert "rivate classifier" not in page.read_text() and "Of the data alone" not in page.read_text()
+        assert "eleased classifier" not in page.read_text()
+    assert "released_classifiers" not in (report / "audit.json").read_text()
     steps = [own.step for own in AuditReport.model_validate_json((report / "audit.json").read_bytes()).step_times]
     assert not any("private" in name for name in steps) and "Train on fabricated rows" not in steps
 

@@ -29,6 +29,7 @@ from tasks.workspace import Workspace
 from tests.mixed_table import SPEC as MIXED
 from tests.mixed_table import mixed
 from tests.projects import SPEC, changed, digits, write_project
+from tests.stand_in_classifier import stand_in
 
 RECORD = {"unit": "record", "epsilon": 4.0, "delta": 1e-5, "mechanism": "private-moments"}
 
@@ -111,7 +112,7 @@ def test_the_likelihood_ratio_attack_finds_members_in_raw_rows_and_not_behind_mu
     sets, notes = training_sets(sample, checked.table), list[str]()
     kahm = train_kahm.function(sets, sample, checked, 1, notes)
     fitted = train.function(sets, checked, 2)
-    inference = attack.function(sets, sample, kahm, fitted, shadows, 5, 2)
+    inference = attack.function(sets, sample, kahm, fitted, shadows, 5, 2, [])
     areas = {one.trained_on: one.auc for one in inference.attacks if one.attack == "likelihood-ratio"}
     assert areas["real"].lower > 0.7
     assert areas["noise-added"].estimate < 0.65
@@ -137,15 +138,22 @@ def test_reasons_why_there_are_no_shadow_models(tmp_path: Path, place: str, valu
     assert isinstance(found, NotComputed) and reason in found.reason
 
 
-def test_too_few_control_rows_leave_attacks_and_risks_out_with_the_reason(home: Path, tmp_path: Path) -> None:
-    path = write_project(tmp_path / "p", changed(SPEC, "evaluation.control_fraction", 0.05))
+def test_too_few_control_rows_leave_attacks_and_risks_out_with_the_reason(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(monkeypatch)
+    entry = {"classifier": "opera", "trained_on": ["confidential"], "epsilon": 2.0, "delta": 1e-6}
+    spec = changed(changed(SPEC, "evaluation.control_fraction", 0.05), "evaluation.private_classifiers", [entry])
+    path = write_project(tmp_path / "p", spec)
     candidate = pipeline.propose(path, "a")
     audit = json.loads(candidate.report.with_suffix(".json").read_text())
     assert audit["membership_inference"]["attacks"] == [] and audit["privacy_risks"]["risks"] == []
+    assert "released_classifiers" not in audit["membership_inference"]
     for part in ("membership_inference", "privacy_risks"):
         assert "fewer than 10" in audit[part]["not_computed"][0]["reason"]
     page = candidate.report.read_text()
     assert "fewer than 10" in page and "AUC of 0" not in page
+    assert "were not\nattacked" in page
 
 
 class _Watch(SilentObserver):

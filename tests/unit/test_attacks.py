@@ -3,12 +3,17 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import gaussian_kde, norm
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 
+from schemas.events import ApproximateEvent
+from schemas.learning import FitGuarantee
 from schemas.measures import Interval
+from schemas.private_classifiers import EncodedFeature, ReleasedClassifier, ReleasedRowMap
+from tasks.attack import _by_margin
 from tasks.audit import attack_auc, distance_attack, distance_densities, found_at, most_exposed, roc_curve
 from tasks.audit.attack import FALSE_POSITIVE_RATES, membership_attack
 from tasks.audit.bootstrap import bootstrap_areas, n_resamples, resampled_counts
@@ -16,10 +21,13 @@ from tasks.audit.model_attacks import (
     MODELS_FOR_OWN_VARIANCE,
     likelihood_ratio_scores,
     loss_scores,
+    margin_scores,
     scaled_confidence,
     shadow_halves,
 )
 from tasks.audit.record_attacks import density_ratio, log_density, nearest_distances, record_attack_scores
+from tasks.sample import AuditSample
+from tasks.tables import ConfidentialTable, NoiseAddedTable
 
 
 def auc(members: Any, controls: Any) -> Interval:
@@ -439,6 +447,77 @@ def test_classifier_attacks_refuse_what_does_not_fit(
     for scores in (loss_scores, scaled_confidence):
         with pytest.raises(ValueError, match=message):
             scores(probabilities, labels, classes)
+
+
+def test_margins_by_hand_and_in_any_order_of_the_classes() -> None:
+    scores = np.array([[3.0, 1.0, -2.0], [3.0, 1.0, -2.0], [0.5, 0.5, -1.0], [-5.0, 2.0, 9.0]])
+    labels, expected = ["a", "b", "b", "c"], [2.0, -2.0, 0.0, 7.0]
+    assert margin_scores(scores, labels, ["a", "b", "c"]).tolist() == expected
+    assert margin_scores(scores[:, [2, 0, 1]], labels, ["c", "a", "b"]).tolist() == expected
+    assert margin_scores([[-1.5, 1.5], [-1.5, 1.5]], [7, 2], [2, 7]).tolist() == [3.0, -3.0]
+
+
+@pytest.mark.parametrize(
+    ("scores", "labels", "classes", "message"),
+    [
+        ([0.5, 0.5], [0], [0, 1], "a column for each of two classes or more"),
+        ([[0.5, 0.5]], [0], [0], "a column for each of two classes or more"),
+        ([[0.5]], [0], [0], "a column for each of two classes or more"),
+        ([[0.5, 0.5]], [0, 1], [0, 1], "one for each of 1 rows"),
+        ([[0.5, np.inf]], [0], [0, 1], "must be finite"),
+        ([[0.5, 0.5]], [2], [0, 1], "one of the classes"),
+        ([[0.5, 0.5]], [0], [0, 0], "one of the classes"),
+    ],
+)
+def test_margins_refuse_what_does_not_fit(
+    scores: list[Any], labels: list[int], classes: list[int], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        margin_scores(scores, labels, classes)
+
+
+def _rows(n: int, n_classes: int, generator: np.random.Generator) -> ConfidentialTable:
+    """Many features, and labels that are coins: whoever predicts them has learned them by heart."""
+    return ConfidentialTable(generator.integers(0, 65537, (n, 2000)), generator.integers(0, n_classes, n), 2.0**-16)
+
+
+def _interpolating(rows: ConfidentialTable, classes: list[Any]) -> ReleasedClassifier:
+    """A file as it is released, whose weights get every row's label right by the same margin."""
+    signs = 2.0 * np.eye(len(classes))[rows.labels] - 1
+    if len(classes) == 2:
+        signs = signs[:, 1:]  # a single row of coefficients: the lead of the second class
+    weights = np.linalg.lstsq(2 * rows.scaled - 1, signs, rcond=None)[0].T
+    width = weights.shape[1]
+    row_map = ReleasedRowMap(
+        lower=[0.0] * width, upper=[1.0] * width, centre=None, scale=None, norm=None, rule="clip", intercept=False
+    )
+    guarantee = FitGuarantee(
+        epsilon=3.0, delta=1e-6, adjacency="replace_one", mechanism="none", proof="none", randomness="os-csprng",
+        events=[ApproximateEvent(kind="approximate", epsilon=3.0, delta=1e-6)],
+    )  # fmt: skip
+    made = ReleasedClassifier(
+        name="opera", classes=classes, features=[EncodedFeature(column=f"x{i}", what="value") for i in range(width)],
+        row_map=row_map, coefficients=weights.tolist(), intercepts=[0.0] * len(weights), hyperparameters={},
+        chosen_on="defaults", guarantee=guarantee,
+    )  # fmt: skip
+    return ReleasedClassifier.model_validate_json(made.model_dump_json())
+
+
+@pytest.mark.parametrize("classes", [["no", "maybe"], ["z", "a", "m"], [4, 2, 9, 0]], ids=len)
+def test_a_released_classifier_that_learned_its_members_by_heart_is_convicted(classes: list[Any]) -> None:
+    """One that learned other rows is not; two classes have a single row of coefficients."""
+    generator = np.random.default_rng(31)
+    members, controls, others = (_rows(100, len(classes), generator) for _ in range(3))
+    frame, member_rows = pd.DataFrame(), generator.permutation(200)[:100]
+    nothing = NoiseAddedTable(members.lattice, members.labels, 2.0**-16, "os-csprng")
+    sample = AuditSample(members, controls, frame, frame, member_rows, nothing, frame, frame, 100, 100)
+    for learned, exposed in ((members, True), (others, False)):
+        one = _by_margin(_interpolating(learned, classes), sample, 1)
+        assert (one.classifier, one.epsilon, one.delta, one.members, one.controls) == ("opera", 3.0, 1e-6, 100, 100)
+        assert one.auc.estimate > 0.95 if exposed else one.auc.lower <= 0.5 <= one.auc.upper
+        rate = next(f for f in one.found if f.false_positive_rate == 0.01).true_positive_rate
+        assert rate is not None and (rate.estimate > 0.5) == exposed
+        assert one.most_exposed and set(one.most_exposed) <= set(member_rows.tolist())
 
 
 @pytest.mark.parametrize("n_shadow", [2, 7, 16])

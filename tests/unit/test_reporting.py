@@ -349,6 +349,45 @@ def test_attacks_stand_side_by_side_and_the_strongest_first(rendered: dict[str, 
     assert [len(row.split("<td")) - 1 for row in table.split("<tr>")[2:]] == [3] * 6
 
 
+def test_attacks_on_released_classifiers_stand_beside_the_others_and_count() -> None:
+    attacked = factories.inference(
+        released_classifiers=[factories.released_attack(0.05), factories.released_attack(1.0, "pmsvm-gradient")]
+    )
+    report = factories.audit_report(**SHORT | {"membership_inference": attacked}, data_guarantee=factories.guarantees())
+    html = audit_html(report)
+    text = Page(html).text
+    table = html[html.index('aria-label="Attacks on the released classifiers"') :]
+    table = table[: table.index("</table>")]
+    names = re.findall(r'<th scope="row">(.*?)</th>', table)
+    assert names == ["PMSVM, noise on gradients", "OPERA"]  # the strongest first
+    assert table.count("at most 73.2\N{NO-BREAK SPACE}% of pairs") == 2  # e / (e + 1), and delta
+    assert table.count("not resolved: needs at least 1,000\N{NO-BREAK SPACE}control rows") == 2
+    assert html.count("the area is how often this attack can") == 1 and 'id="roc-released-1-title"' in html
+    assert "were not attacked" not in text and "the margin stands for the loss" in text
+    folded = html[html.index("Rows that the attacks rank highest") :]
+    exposed = "; ".join(f"{row:,}" for row in attacked.released_classifiers[1].most_exposed)
+    assert exposed in folded[: folded.index("</details>")]
+    verdict = attack_verdict(report)
+    auc = attacked.released_classifiers[1].auc.estimate
+    assert verdict.word == "Clear advantage" and auc > 0.7
+    assert "strongest of 8 attacks, margin under the released classifier (PMSVM, noise on gradients)" in verdict.meaning
+    assert verdict.comparison.endswith(f"released classifiers {auc:.2f}")
+    reversed_ = attacked.released_classifiers[0].model_copy(update={"auc": interval(0.4, 0.38, 0.42)})
+    below = report.model_copy(
+        update={"membership_inference": factories.inference(attacks=[], released_classifiers=[reversed_])}
+    )
+    assert attack_verdict(below).word == "Below a coin toss"
+
+
+def test_without_released_classifiers_nothing_is_said_of_them(rendered: dict[str, str]) -> None:
+    report = factories.audit_report()
+    assert "eleased classifier" not in Page(rendered["audit"]).text
+    assert "released_classifiers" not in report.model_dump_json()
+    assert "strongest of 6 attacks" in attack_verdict(report).meaning
+    unattacked = factories.audit_report(**factories.nothing_measured(), data_guarantee=factories.guarantees())
+    assert "the released classifiers were not attacked" in Page(audit_html(unattacked)).text
+
+
 def test_exposed_rows_are_folded_and_indices_only(rendered: dict[str, str]) -> None:
     html = rendered["audit"]
     folded = html[html.index("Rows that the attacks rank highest") :]

@@ -292,6 +292,29 @@ def test_the_strongest_attack_and_the_highest_risk_are_compared_with_widened_int
     assert highest.value == 0.041 and "several columns" in highest.note
 
 
+def test_attacks_on_released_classifiers_count_and_are_compared_by_themselves() -> None:
+    name = "Strongest membership attack on released classifiers, area under the ROC curve"
+    none = facts(report())["Attacks", name]
+    assert none.missing and none.note == "no classifier trained on confidential rows is released"
+    inference = report().membership_inference
+    found = factories.released_attack().model_copy(update={"auc": between(0.71, 0.02)})
+    made = report(
+        membership_inference=inference.model_copy(update={"released_classifiers": [found]}),
+        data_guarantee=factories.guarantees(),
+    )
+    own = facts(made)["Attacks", name]
+    assert own.value == 0.71 and own.lower == pytest.approx(0.69) and "released classifier (OPERA)" in own.note
+    strongest = facts(made)["Attacks", "Strongest membership attack on fabricated data, area under the ROC curve"]
+    assert strongest.value == 0.538
+    (row,) = table_rows(reports_index_html([made]))
+    assert "Clear advantage" in text_of(row) and "Margin under the released classifier (OPERA)" in text_of(row)
+    few = [NotComputed(what="membership inference", reason="too few rows")]
+    missing = made.model_copy(
+        update={"membership_inference": MembershipInference(members=1, controls=1, attacks=[], not_computed=few)}
+    )
+    assert facts(missing)["Attacks", name].note == "membership inference: too few rows"
+
+
 def test_a_lower_bound_is_rounded_down_and_a_similarity_to_what_the_rows_support() -> None:
     known = facts(report())
     assert known["Attacks", "Lower bound of epsilon by canaries, noise-added data"].text == "at least 2.3"
@@ -303,7 +326,7 @@ def test_a_lower_bound_is_rounded_down_and_a_similarity_to_what_the_rows_support
 def test_what_is_missing_says_not_computed_and_why_and_never_0() -> None:
     known = facts(bare_report())
     gone = {name for (_, name), fact in known.items() if fact.missing}
-    assert len(gone) == 15, gone
+    assert len(gone) == 16, gone
     for fact in known.values():
         if fact.missing:
             assert fact.text == "not computed" and fact.note and fact.value is None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from schemas.attacks import DensityDifference, EmpiricalEpsilon, MembershipAttack, PrivacyRisk
+from schemas.attacks import AnyAttack, DensityDifference, EmpiricalEpsilon, PrivacyRisk, ReleasedClassifierAttack
 from schemas.measures import TrainedOn
 from tasks.reporting.figures.frame import COLOURS, DASHES, HAIR, INK, MARKS, MUTED, inline, panel, short_name
 from tasks.reporting.numbers import fixed
@@ -52,13 +52,13 @@ def overlap(difference: DensityDifference) -> float | None:
     return min(1.0, share) if math.isfinite(share) else None
 
 
-def has_curve(attack: MembershipAttack) -> bool:
+def has_curve(attack: AnyAttack) -> bool:
     """Whether the report holds a ROC curve of this attack."""
     return 0 < len(attack.roc_false_positive_rate) == len(attack.roc_true_positive_rate)
 
 
-def roc(attacks: Sequence[MembershipAttack], name: str, title: str, description: str) -> Markup | None:
-    """ROC curves of one attack on each kind of data; `None` if the report holds none."""
+def roc(attacks: Sequence[AnyAttack], name: str, title: str, description: str) -> Markup | None:
+    """ROC curves of one attack, on each kind of data or on a released classifier; `None` if the report holds none."""
     curves = [attack for attack in attacks if has_curve(attack)]
     if not curves:
         return None
@@ -67,13 +67,12 @@ def roc(attacks: Sequence[MembershipAttack], name: str, title: str, description:
         for attack in curves:
             false, true = attack.roc_false_positive_rate, attack.roc_true_positive_rate
             kept = np.unique(np.linspace(0, len(false) - 1, min(len(false), _MOST_POINTS)).round().astype(int))
+            style: dict[str, Any] = {"color": INK, "linestyle": "solid", "label": "released classifier"}
+            if not isinstance(attack, ReleasedClassifierAttack):
+                kind = attack.trained_on
+                style = {"color": COLOURS[kind], "linestyle": DASHES[kind], "label": kind}
             axes.plot(
-                [0.0, *(100 * false[i] for i in kept)],
-                [0.0, *(100 * true[i] for i in kept)],
-                color=COLOURS[attack.trained_on],
-                linestyle=DASHES[attack.trained_on],
-                linewidth=2.2,
-                label=attack.trained_on,
+                [0.0, *(100 * false[i] for i in kept)], [0.0, *(100 * true[i] for i in kept)], linewidth=2.2, **style
             )
         axes.set_xlim(-1, 101)
         axes.set_ylim(-1, 101)
