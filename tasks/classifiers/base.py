@@ -17,6 +17,7 @@ from schemas.learning import Adjacency, FitGuarantee
 from tasks.classifiers.budget import PrivacyBudget
 from tasks.classifiers.exact_rows import directions_and_lengths, on_weight_grid
 from tasks.classifiers.fit import Fit, refuse_unproven
+from tasks.classifiers.number_checks import check_flag, check_number
 from tasks.classifiers.row_map import NormRule, RowMap, bounds_of
 from tasks.classifiers.standardization import private_standardization
 from tasks.noise.bits import BitSource, OperatingSystemBits, SeededBits
@@ -52,6 +53,17 @@ def bits_of(random_state: Any) -> BitSource:
         f"random_state must be None (the operating system's generator), or for tests a seed of at least 0, got "
         f"random_state={random_state!r}"
     )
+
+
+def _sorted(name: str, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The distinct ones of some labels in sorted order, and each one's place among them."""
+    try:
+        distinct, places = np.unique(labels, return_inverse=True)
+    except TypeError:
+        raise ValueError(f"{name} must hold labels of one kind that can be sorted, as numbers or as strings") from None
+    if distinct.dtype.kind == "f" and np.isnan(distinct).any():
+        raise ValueError(f"{name} holds NaN, which is no class")
+    return distinct, places
 
 
 class PrivateClassifier(ClassifierMixin, BaseEstimator, ABC):
@@ -156,7 +168,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator, ABC):
         Raises
         ------
         ValueError
-            If an argument or parameter is outside its range; nothing was drawn then.
+            If an argument or parameter is outside its range; nothing was drawn then. Or the weights overflowed, by
+            settings that are too large: that tells nothing which the budget has not paid for, and nothing is kept.
         """
         budget = self._checked(sample_weight)
         checked = validate_data(self, X, y, dtype=np.float64)
@@ -177,17 +190,25 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator, ABC):
         if self.preprocessing_share:
             first, own = self._shared_out(budget)
             mu = first.mu if not self._gaussian else math.sqrt(self.preprocessing_share) * budget.mu
-            centre, scale = private_standardization(row_map.bounded(features), mu, self.adjacency, bits)
+            size: int | None = getattr(self, "public_size", None)
+            centre, scale = private_standardization(row_map.bounded(features), mu, self.adjacency, bits, size)
             row_map = RowMap(row_map.lower, row_map.upper, centre, scale, row_map.norm, row_map.rule, row_map.intercept)
             if not budget.is_infinite:
                 events.append(GaussianEvent(noise_multiplier=1.0 / mu))
         fit = self._fit_rows(row_map.rows(features), labels, len(classes), own, bits)
         refuse_unproven(type(self).__name__, [*events, *fit.events], budget)
+        if not np.isfinite(fit.weights).all():
+            raise ValueError(
+                f"{type(self).__name__}: the weights overflowed; nothing is kept. Choose smaller steps, radius or "
+                "regularization"
+            )
+        for name in self.__dict__.get("_attributes", ()):  # of another fit, with other settings
+            self.__dict__.pop(name, None)
         self.classes_, self.row_map_ = classes, row_map
         self._set_weights(fit.weights)
         for name, value in fit.attributes.items():
             setattr(self, name, value)
-        self._sampled = fit.sampled
+        self._attributes, self._sampled = list(fit.attributes), fit.sampled
         self.guarantee_ = (
             None
             if budget.is_infinite
@@ -302,10 +323,11 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator, ABC):
         if self.data_norm is None:
             if self._needs_norm:
                 raise ValueError(f"{name} needs a data_norm: {self._needs_norm}")
-        elif isinstance(self.data_norm, bool) or not 1e-100 <= self.data_norm <= 1e100:
-            raise ValueError(f"data_norm must be in [1e-100, 1e100], got data_norm={self.data_norm!r}")
-        share = self.preprocessing_share
-        if isinstance(share, bool) or not (share == 0.0 or 1e-3 <= share <= 0.999):
+        else:
+            check_number("data_norm", self.data_norm, "[1e-100, 1e100]")
+        check_flag("fit_intercept", self.fit_intercept)
+        share = check_number("preprocessing_share", self.preprocessing_share, "[0, 1)")
+        if share and not 1e-3 <= share <= 0.999:
             raise ValueError(f"preprocessing_share must be 0, or in [0.001, 0.999], got preprocessing_share={share!r}")
         if share and self.feature_bounds is None:
             raise ValueError("preprocessing_share needs feature_bounds: the noise on a mean follows from public bounds")
@@ -316,14 +338,17 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator, ABC):
     def _coded(self, y: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
         """The classes in sorted order, and each label's place among them."""
         if self.classes is None:
-            classes, labels = np.unique(y, return_inverse=True)
+            classes, labels = _sorted("y", y)
             if classes.size < 2:
                 raise ValueError(
                     f"{type(self).__name__} needs at least two classes, but y holds only one class; if others are "
                     "possible, name all of them with classes=[...]"
                 )
             return classes, labels.astype(np.int64)
-        classes = np.unique(np.asarray(self.classes))
+        named = np.asarray(self.classes)
+        if named.ndim != 1:
+            raise ValueError(f"classes must be a list of classes, got shape {named.shape}")
+        classes, _ = _sorted("classes", named)
         if classes.size < 2:
             raise ValueError(f"classes must name at least two classes, got {classes.size}")
         labels = np.searchsorted(classes, y)

@@ -102,7 +102,7 @@ class _OneVsRest(PrivateClassifier):
     def _checked(self, sample_weight: Any) -> PrivacyBudget:
         budget = super()._checked(sample_weight)
         if self.C is not None:
-            check_number("C", self.C, "(0, inf)")
+            check_number("C", self.C, "[1e-100, 1e100]")
         check_number("smoothing", self.smoothing, "[0, 1e6]")
         check_number("intercept_scaling", self.intercept_scaling, "(0, 1)")
         return budget

@@ -79,19 +79,24 @@ class PrivacyBudget:
 
     @classmethod
     def of_mu(cls, mu: float, delta: float) -> PrivacyBudget:
-        """A budget whose own mu is at most `mu`, and as near to it as a relative 2^-30.
+        """A budget whose own mu is at most `mu`; within 1e-3 of it, and within 2^-29 from epsilon 1e-3 up.
 
         Its delta is `delta`, or, where that alone would pay for `mu`, so small that epsilon counts.
         """
-        least = 1e-6 * mu  # of an epsilon that the conversions keep
-        mu *= 1.0 - 2.0**-30  # more than they can lose
-        epsilon = gaussian_epsilon(mu, delta)
-        while not epsilon >= max(least, _LEAST_EPSILON) and delta > _LEAST_DELTA:
-            delta *= 0.5
-            epsilon = gaussian_epsilon(mu, delta)
-        if not _LEAST_EPSILON <= epsilon <= _LARGEST_EPSILON:
-            raise ValueError(f"the budget is too small or too large to be shared out: mu={mu:.3g} at delta={delta:.3g}")
-        return cls(epsilon, delta)
+        least = max(1e-6 * mu, _LEAST_EPSILON)  # of an epsilon that the conversions keep
+        wanted = mu * (1.0 - 2.0**-30)  # they lose less, but where epsilon is tiny
+        while wanted > 0.999 * mu:
+            own, epsilon = delta, gaussian_epsilon(wanted, delta)
+            while not epsilon >= least and own > _LEAST_DELTA:
+                own *= 0.5
+                epsilon = gaussian_epsilon(wanted, own)
+            if not _LEAST_EPSILON <= epsilon <= _LARGEST_EPSILON:
+                break
+            made = cls(epsilon, own)
+            if made.mu <= mu:
+                return made
+            wanted *= 1.0 - 2.0**-16
+        raise ValueError(f"the budget is too small or too large to be shared out: mu={mu:.3g} at delta={delta:.3g}")
 
     def share(self, part: float) -> PrivacyBudget:
         """A part of both epsilon and delta, for basic composition; `part` in (0, 1]."""

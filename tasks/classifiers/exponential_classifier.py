@@ -16,6 +16,7 @@ from tasks.classifiers.exponential_sampling import NET_POINTS, choose_sampler, e
 from tasks.classifiers.fit import Fit
 from tasks.classifiers.losses import MarginLoss, margin_loss
 from tasks.classifiers.net_sampler import LARGEST_DIMENSION, net_of, risk_values
+from tasks.classifiers.number_checks import check_number
 from tasks.classifiers.risks import MarginRisk, signs_of
 from tasks.classifiers.row_map import NormRule
 from tasks.classifiers.solver import minimise
@@ -122,13 +123,11 @@ class ExponentialSamplingClassifier(PrivateClassifier):
     def _checked(self, sample_weight: Any) -> PrivacyBudget:
         budget = super()._checked(sample_weight)
         loss = margin_loss(self.loss, self.huber_width)
-        weight = self.regularization
-        if isinstance(weight, bool) or not 0.0 <= weight < math.inf:
-            raise ValueError(f"regularization must be at least 0 and finite, got regularization={weight!r}")
+        weight = check_number("regularization", self.regularization, "[0, 1e100]")
         if self.radius is None and weight == 0.0:
             raise ValueError("radius must be given where regularization is 0: exponential sampling needs a bounded set")
-        if self.radius is not None and (isinstance(self.radius, bool) or not 0.0 < self.radius < math.inf):
-            raise ValueError(f"radius must be above 0 and finite, got radius={self.radius!r}")
+        if self.radius is not None:
+            check_number("radius", self.radius, "[1e-100, 1e100]")
         if self.sampler == "rejection" and not math.isfinite(loss.smoothness):
             raise ValueError(f"sampler='rejection' needs a smooth loss, got loss={self.loss!r}")
         return budget

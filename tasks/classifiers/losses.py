@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from tasks.classifiers.number_checks import check_number
+
 __all__ = ["HingeLoss", "HuberisedHingeLoss", "LogisticLoss", "MarginLoss", "margin_loss"]
 
 FloatArray = NDArray[np.float64]
@@ -75,7 +77,7 @@ class HuberisedHingeLoss:
     Parameters
     ----------
     width : float, default=0.5
-        h, above 0.  The curvature is at most 1 / (2 h), and the value above the hinge's by at most h / 4.
+        h, in [1e-100, 1e100].  The curvature is at most 1 / (2 h), and the value above the hinge's by at most h / 4.
 
     References
     ----------
@@ -87,8 +89,7 @@ class HuberisedHingeLoss:
     lipschitz = 1.0
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.width < math.inf:
-            raise ValueError(f"the width of the Huberised hinge must be above 0 and finite, got width={self.width!r}")
+        check_number("width", self.width, "[1e-100, 1e100]")
 
     @property
     def smoothness(self) -> float:
@@ -136,7 +137,7 @@ def margin_loss(name: str, width: float = 0.5) -> MarginLoss:
         case "hinge":
             return HingeLoss()
         case "huberised-hinge":
-            return HuberisedHingeLoss(width)
+            return HuberisedHingeLoss(check_number("huber_width", width, "[1e-100, 1e100]"))
         case "logistic":
             return LogisticLoss()
     raise ValueError(f"loss must be 'hinge', 'huberised-hinge' or 'logistic', got loss={name!r}")

@@ -150,10 +150,10 @@ n_jobs, random_state
     def _checked(self, sample_weight: Any) -> PrivacyBudget:
         budget = super()._checked(sample_weight)
         margin_loss(self.loss, self.huber_width)
-        check_number("radius", self.radius, "(0, inf)")
+        check_number("radius", self.radius, "[1e-100, 1e100]")
         if self.clip_norm is not None:
-            check_number("clip_norm", self.clip_norm, "(0, inf)")
-        check_number("regularization", self.regularization, "[0, inf)")
+            check_number("clip_norm", self.clip_norm, "[1e-100, 1e100]")
+        check_number("regularization", self.regularization, "[0, 1e100]")
         if self.data_norm is None and self.clip_norm is None:
             raise ValueError(
                 "NoisySGDClassifier needs a data_norm or a clip_norm: one of them must bound what a record does"

@@ -7,11 +7,11 @@ from typing import Literal
 
 import numpy as np
 
-__all__ = ["check_count", "check_number"]
+__all__ = ["check_count", "check_flag", "check_number"]
 
 Interval = Literal[
     "(0, inf)", "[0, inf)", "[1, inf)", "(0, 1)", "(0, 1]", "[0, 1]", "[0, 1)", "[1e-6, 1e6]", "[0, 1e6]",
-    "[1e-100, 1e100]",
+    "[1e-100, 1e100]", "[0, 1e100]",
 ]  # fmt: skip
 
 
@@ -45,3 +45,16 @@ def check_count(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, got {name}={value!r}")
     return int(value)
+
+
+def check_flag(name: str, value: object) -> bool:
+    """True or False.
+
+    Raises
+    ------
+    ValueError
+        That names the parameter and the value.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {name}={value!r}")
+    return bool(value)

@@ -228,8 +228,8 @@ class ObjectivePerturbationClassifier(PrivateClassifier):
     tolerance : float, default=1e-4
         Where the solver stops, in units of the linear term's size in one coordinate.
     public_size : int, default=None
-        The number of records by which `regularization` is multiplied, at least a quarter of the number of rows. None:
-        the number of rows, which is the same in both tables under "replace_one" and counts as public under
+        The number of records by which `regularization` is multiplied, and by which bought means are divided under "add_remove";
+        at least a quarter of the number of rows. None: the number of rows, which is the same in both tables under "replace_one" and counts as public under
         "add_remove".
 
     Other parameters are those of `PrivateClassifier`.
@@ -295,7 +295,7 @@ class ObjectivePerturbationClassifier(PrivateClassifier):
     def _checked(self, sample_weight: Any) -> PrivacyBudget:
         budget = super()._checked(sample_weight)
         checked_risk_parameters(self.loss, self.huber_width, self.regularization, self.public_size)
-        check_number("target_norm", self.target_norm, "(0, inf)")
+        check_number("target_norm", self.target_norm, "[1e-100, 1e100]")
         return budget
 
     def _assumptions(self) -> list[str]:

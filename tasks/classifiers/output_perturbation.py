@@ -254,8 +254,7 @@ def checked_risk_parameters(loss: str, huber_width: float, regularization: Any, 
         If one is outside its range.
     """
     margin_loss(loss, huber_width)
-    if isinstance(regularization, bool) or not 0.0 < regularization < math.inf:
-        raise ValueError(f"regularization must be above 0 and finite, got regularization={regularization!r}")
+    check_number("regularization", regularization, "[1e-100, 1e100]")
     if public_size is not None:
         check_count("public_size", public_size)
 
@@ -346,8 +345,8 @@ class OutputPerturbationClassifier(PrivateClassifier):
     tolerance : float, default=0.01
         The solver's certified distance as a part of the sensitivity; it makes the noise larger by twice this part.
     public_size : int, default=None
-        The number of records that the regulariser's weight, the noise and the radius are set by, at least a quarter of
-        the number of rows; more rows than it cost accuracy. None: the number of rows, which is the same in both tables
+        The number of records that the regulariser's weight, the noise and the radius are set by, and that bought means are
+        divided by under "add_remove"; at least a quarter of the number of rows; more rows than it cost accuracy. None: the number of rows, which is the same in both tables
         under "replace_one" and counts as public under "add_remove".
 
     Other parameters are those of `PrivateClassifier`.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from schemas.events import Event, GaussianEvent
 from schemas.learning import Adjacency
 from tasks.classifiers.base import PrivateClassifier
 from tasks.classifiers.budget import PrivacyBudget
@@ -17,6 +19,7 @@ from tasks.classifiers.number_checks import check_number
 from tasks.classifiers.row_map import NormRule
 from tasks.classifiers.row_scaling import column_factors
 from tasks.classifiers.weight_perturbation import fit_by_weights
+from tasks.classifiers.whitening import private_whitening, whitened
 from tasks.noise.bits import BitSource
 
 __all__ = ["PMSVMClassifier"]
@@ -65,6 +68,10 @@ class PMSVMClassifier(PrivateClassifier):
     intercept_scaling : float, default=0.1
         The constant that stands for the intercept, beside features of a norm of about 1; in (0, 1). A large one takes
         room in the norm, a small one makes the intercept slow to learn.
+    whitening_share : float, default=0.0
+        0, or in [0.001, 0.999]: the part of the budget, after preprocessing, that buys a noisy second moment of the
+        rows' directions, by which rows are whitened (`private_whitening`), for the gradient methods. Worth a try where
+        features are few, much correlated and standardised; see Notes.
     adjacency, data_norm, norm_rule, fit_intercept, classes, feature_bounds, preprocessing_share, n_jobs, random_state
         See `PrivateClassifier`. `data_norm` may be None for the gradient methods, whose clipping bounds what a record
         can do; the default learning rates then expect features of a size of about 1.
@@ -92,6 +99,16 @@ class PMSVMClassifier(PrivateClassifier):
     the rows are. With q = 1 the T steps are one Gaussian release of sensitivity sqrt(T) times as large (Dong, Roth, Su
     2022), exactly. With q < 1 the noise comes from convolving privacy losses; "replace_one" then is removing and
     adding. Regularisers, Adam, averages and the rest are post-processing.
+
+    Guarantee of whitening. The map is released by `private_whitening`, and the gradients are those of the rows x W: the
+    sums' sensitivities hold whatever the rows are, so for each W that may come out. With q = 1 both are Gaussian, and
+    the squares of their mu add up; with q < 1 epsilons and deltas do. The map is folded into `coef_`, so `row_map_` is
+    the same as without.
+
+    When to whiten. It is for rows that vary mostly in a few directions while classes differ in the others. No public
+    number tells that: among tables of 10 to 40 features it gained up to 0.05 of accuracy and lost up to 0.03, and its
+    share of the budget is lost wherever n epsilon is not well above d^1.5. So it is off unless asked for, by what is
+    known of the features or by fabricated rows.
 
     Rules, from public numbers alone. C is such that the noise has the standard deviation 1 / c, but at most n; for
     learning rates see `GradientSettings.default_rate`. They are for rows that have been multiplied by public factors
@@ -125,6 +142,7 @@ class PMSVMClassifier(PrivateClassifier):
         sampling_probability: float = 1.0,
         averaging: float = 0.5,
         intercept_scaling: float = 0.1,
+        whitening_share: float = 0.0,
         adjacency: Adjacency = "replace_one",
         data_norm: float | None = 1.0,
         norm_rule: NormRule = "clip",
@@ -150,6 +168,7 @@ class PMSVMClassifier(PrivateClassifier):
         self.sampling_probability = sampling_probability
         self.averaging = averaging
         self.intercept_scaling = intercept_scaling
+        self.whitening_share = whitening_share
         self.adjacency = adjacency
         self.data_norm = data_norm
         self.norm_rule = norm_rule
@@ -172,9 +191,14 @@ class PMSVMClassifier(PrivateClassifier):
                 f"sampling_probability={self.sampling_probability!r}"
             )
         if self.C is not None:
-            check_number("C", self.C, "(0, inf)")
+            check_number("C", self.C, "[1e-100, 1e100]")
         check_number("smoothing", self.smoothing, "[1e-6, 1e6]")
         check_number("intercept_scaling", self.intercept_scaling, "(0, 1)")
+        share = check_number("whitening_share", self.whitening_share, "[0, 1)")
+        if share and not 1e-3 <= share <= 0.999:
+            raise ValueError(f"whitening_share must be 0, or in [0.001, 0.999], got whitening_share={share!r}")
+        if share and self.method == "weight":
+            raise ValueError("whitening_share must be 0 for method='weight': whitened rows have norms above 1")
         self._settings()
         self._loss()
         return budget
@@ -196,6 +220,22 @@ class PMSVMClassifier(PrivateClassifier):
             pairwise_power=self.pairwise_power,
         )
 
+    def _whitening(
+        self, features: FloatArray, budget: PrivacyBudget, bits: BitSource
+    ) -> tuple[tuple[Event, ...], PrivacyBudget, FloatArray | None]:
+        """What the map cost, what is left of the budget, and the map; None where none is asked for."""
+        share = float(self.whitening_share)
+        if not share:
+            return (), budget, None
+        if budget.is_infinite:
+            return (), budget, private_whitening(features, math.inf, self.adjacency, bits)
+        if self._gaussian:
+            mu = math.sqrt(share) * budget.mu
+            own = PrivacyBudget.of_mu(math.sqrt(1.0 - share) * budget.mu, budget.delta)
+        else:
+            mu, own = budget.share(share).mu, budget.share(1.0 - share)
+        return (GaussianEvent(noise_multiplier=1.0 / mu),), own, private_whitening(features, mu, self.adjacency, bits)
+
     def _fit_rows(
         self, rows: FloatArray, labels: IntArray, n_classes: int, budget: PrivacyBudget, bits: BitSource
     ) -> Fit:
@@ -208,12 +248,18 @@ class PMSVMClassifier(PrivateClassifier):
             attributes = {"C_": fit.C, "noise_multiplier_": fit.noise_multiplier}
         else:
             n_features = rows.shape[1] - intercept
+            spent, own, whitening = self._whitening(scaled[:, :n_features], budget, bits)
+            if whitening is not None:
+                scaled[:, :n_features] = whitened(scaled[:, :n_features], whitening)
             found = fit_by_gradients(
-                scaled, labels, n_classes, n_features, loss, self._settings(), budget, self.adjacency, bits
+                scaled, labels, n_classes, n_features, loss, self._settings(), own, self.adjacency, bits
             )
             name = "gradient" if self.method == "gradient" else "adaptive gradient"
-            weights, events, sampled, proof = found.weights, found.noise.events, found.noise.sampled, found.noise.proof
-            attributes = found.attributes
+            weights, sampled, attributes = found.weights, found.noise.sampled, found.attributes
+            events, proof = (*spent, *found.noise.events), found.noise.proof
+            if whitening is not None:
+                weights = np.hstack([weights[:, :n_features] @ whitening.T, weights[:, n_features:]])
+                name, proof = f"whitened rows, {name}", f"{proof}; composed with the second moment of directions"
         weights = weights * factors
         return Fit(
             weights=weights[1:] - weights[:1] if n_classes == 2 else weights,

@@ -291,6 +291,8 @@ class PrivateGridSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _assumptions(self) -> list[str]:
         assumed = ["the settings that were tried are public"]
+        if self.validation_fraction and self.estimator.adjacency == "add_remove":
+            assumed.append("how many rows were put aside is public, as scales follow from how many were fitted")
         if self.estimator.classes is None:
             assumed.append("which classes there are is public")
         if self.method == "random-stopping":

@@ -34,7 +34,7 @@ _LEAST = 1e-6  # of a scale, where bounds are [-1, 1]
 
 
 def private_standardization(
-    bounded: FloatArray, mu: float, adjacency: Adjacency, bits: BitSource
+    bounded: FloatArray, mu: float, adjacency: Adjacency, bits: BitSource, public_size: int | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Centre and scale of each feature, Gaussian differentially private with `mu`.
 
@@ -45,8 +45,11 @@ def private_standardization(
     mu : float
         Above 0; infinite for the exact means and standard deviations (1 for a constant feature).
     adjacency : {"replace_one", "add_remove"}
-        Under "add_remove" n counts as public.
+        Under "add_remove" n counts as public, unless `public_size` is given.
     bits : BitSource
+    public_size : int, default=None
+        Stands for n under "add_remove", chosen without looking at the rows; n then shows in the released sums alone.
+        Means come out too small or too large by the factor by which it misses n.
 
     Returns
     -------
@@ -102,13 +105,14 @@ def private_standardization(
     if math.isinf(mu):
         deviation = bounded.std(axis=0)
         return bounded.mean(axis=0), np.where(deviation > _LEAST, deviation, 1.0)
-    return _in_rounds(bounded, len(bounded), mu, adjacency, bits)
+    size = len(bounded) if public_size is None or adjacency == "replace_one" else public_size
+    return _in_rounds(bounded, size, mu, adjacency, bits)
 
 
 def _in_rounds(
     bounded: FloatArray, size: int, mu: float, adjacency: Adjacency, bits: BitSource
 ) -> tuple[FloatArray, FloatArray]:
-    """Centre and scale; `size` is the public number of rows."""
+    """Centre and scale; `size` is the public number of rows, and the only one that is used."""
     d = bounded.shape[1]
     estimate = _Estimate(np.zeros(d), np.ones(d), np.full(d, np.inf), np.full(d, np.inf))
     for number in range(_ROUNDS):

@@ -32,6 +32,7 @@ IntArray = NDArray[np.int64]
 RELATIVE_TOLERANCE = 1e-3
 """Of the solver, over the sensitivity of the exact minimiser: so much more noise, twice, is what inexactness costs."""
 
+_ROUNDING_PART = 0.49  # of the tolerance: half is the solver's, and a little is for rounding its own gradient's norm
 _MOST_ACCELERATED_STEPS = 20_000
 
 
@@ -125,7 +126,9 @@ def certified_minimiser(risk: MulticlassRisk, tolerance: float) -> FloatArray:
     Raises
     ------
     NotCertifiedError
-        If rounding or the number of steps kept the solver from it.
+        If the number of steps kept the solver from it, which depends on the records.
+    ValueError
+        If, by public numbers alone, rounding takes more than the tolerance has room for, whatever the records are.
 
     Notes
     -----
@@ -134,6 +137,11 @@ def certified_minimiser(risk: MulticlassRisk, tolerance: float) -> FloatArray:
     quasi-Newton steps stall, accelerated gradient steps follow, which shrink the error by 1 - 1 / sqrt(kappa) each
     (Nesterov 2018, theorem 2.2.3), kappa = 1 + C times the loss's smoothness.
     """
+    if not _rounding_at(risk, _norm_bound(risk) + tolerance) <= _ROUNDING_PART * tolerance:
+        raise ValueError(
+            f"C={risk.C!r} is more than doubles can certify a minimiser for, with so many records and such smoothing; "
+            "nothing was released. Choose a smaller C or more smoothing"
+        )
     wanted = 0.5 * tolerance
     found = minimise(risk.value_and_gradient, np.zeros(risk.dimension), 1.0, tolerance=wanted)
     theta, length = found.theta, found.gradient_norm
@@ -142,8 +150,8 @@ def certified_minimiser(risk: MulticlassRisk, tolerance: float) -> FloatArray:
     certified = length * (1.0 + (risk.dimension + 4) * UNIT_ROUNDOFF) + gradient_rounding(risk, theta)
     if not certified <= tolerance:
         raise NotCertifiedError(
-            f"the minimiser is certified to {certified:.3g} only, but the noise is made for {tolerance:.3g}; nothing "
-            "was released. Choose a smaller C or more smoothing"
+            "the solver did not come as near to the minimiser as the noise presumes; nothing was released. That "
+            "depends on the records and is for whoever holds them. Choose a smaller C or more smoothing"
         )
     return theta.reshape(risk.n_classes, -1)
 
@@ -229,8 +237,19 @@ def gradient_rounding(risk: MulticlassRisk, theta: FloatArray) -> float:
     slopes of at most L times rows by (n + 4) u n L, all times C / n; the regulariser and the final sum by a few u of
     their terms.
     """
+    return _rounding_at(risk, float(np.linalg.norm(theta)))
+
+
+def _norm_bound(risk: MulticlassRisk) -> float:
+    """Public bound of the minimiser's norm: its gradient vanishes, and its objective is at most that of 0."""
+    c = risk.n_classes
+    at_zero = float(risk.loss.value(np.zeros((1, c)), np.zeros(1, dtype=np.int64))[0])
+    return min(risk.C * risk.loss.lipschitz(c), math.sqrt(2.0 * risk.C * at_zero))
+
+
+def _rounding_at(risk: MulticlassRisk, length: float) -> float:
     n, d, c = len(risk.rows), risk.rows.shape[1], risk.n_classes
-    length, u = float(np.linalg.norm(theta)), 1.1 * UNIT_ROUNDOFF
+    u = 1.1 * UNIT_ROUNDOFF
     sums = risk.C * risk.loss.lipschitz(c) * (n + c + 14)
     scores = risk.C * risk.loss.smoothness(c) * (d + c + 10) * (math.sqrt(c) + length)
     return u * (sums + scores + 4.0 * length)

@@ -463,7 +463,7 @@ def test_without_noise_and_branding() -> None:
     ("changes", "text"),
     [
         ({"loss": "hinge"}, "bounded second derivative"),
-        ({"regularization": 0.0}, "regularization must be above 0"),
+        ({"regularization": 0.0}, "regularization must be in"),
         ({"target_norm": 0.0}, "target_norm must be in"),
         ({"tolerance": 0.0}, "tolerance must be in"),
         ({"public_size": -1}, "public_size"),

@@ -1,6 +1,7 @@
 """Noisy means and scales: what a record can move, what it costs, and what comes out."""
 
 import math
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from schemas.learning import Adjacency
+from tasks import classifiers
 from tasks.classifiers import standardization
 from tasks.classifiers.standardization import private_standardization
 from tasks.noise import BitSource, SeededBits
@@ -112,6 +114,64 @@ def test_the_releases_compose_to_mu(monkeypatch: pytest.MonkeyPatch, adjacency: 
     releases = _run(monkeypatch, _table(50, 3), 50, adjacency, 0.3, Releases())
     assert len(releases.multipliers) == 6
     assert math.fsum(m**-2 for m in releases.multipliers) == pytest.approx(0.3**2, rel=1e-12)
+
+
+_WITH_PUBLIC_SIZE = [
+    own for own in vars(classifiers).values() if isinstance(own, type) and "public_size" in signature(own).parameters
+]
+
+
+def _fitted_again(
+    monkeypatch: pytest.MonkeyPatch, kind: type, n: int, public_size: int | None, releases: Releases
+) -> tuple[Any, Releases]:
+    """Fitted to the first n rows, all of them one; the answers of the preprocessing's releases are those given."""
+    monkeypatch.setattr(standardization, "lattice_for", releases.lattice_for)
+    fitted = kind(
+        4.0,
+        1e-5,
+        adjacency="add_remove",
+        public_size=public_size,
+        preprocessing_share=0.5,
+        feature_bounds=(-1.0, 1.0),
+        classes=[0, 1],
+        regularization=1.0,
+        random_state=0,
+    ).fit(np.full((n, 3), 0.5), np.arange(n) % 2)
+    return fitted, releases
+
+
+def test_estimators_with_a_public_size_are_found() -> None:
+    assert {kind.__name__ for kind in _WITH_PUBLIC_SIZE} == {
+        "OutputPerturbationClassifier",
+        "ObjectivePerturbationClassifier",
+        "LocalizationClassifier",
+    }
+
+
+@pytest.mark.parametrize("kind", _WITH_PUBLIC_SIZE)
+def test_a_public_size_stands_for_the_number_of_rows_in_preprocessing_too(
+    kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One row more and the same answers: then nothing differs but the queries, and these by their sensitivities."""
+    first, one = _fitted_again(monkeypatch, kind, 40, 40, Releases())
+    second, two = _fitted_again(monkeypatch, kind, 41, 40, Releases(one.answers))
+    np.testing.assert_array_equal(first.row_map_.centre, second.row_map_.centre)
+    np.testing.assert_array_equal(first.row_map_.scale, second.row_map_.scale)
+    assert one.sensitivities == two.sensitivities and one.multipliers == two.multipliers
+    moved = [np.linalg.norm(a - b) / s for a, b, s in zip(one.queries, two.queries, one.sensitivities, strict=True)]
+    assert 0.3 < max(moved) <= 1.0 + 1e-8
+    assert first.guarantee_ == second.guarantee_
+    assert not any("number of records is public" in text for text in first.guarantee_.assumptions)
+
+
+def test_without_a_public_size_the_number_of_rows_shows_and_the_guarantee_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kind = classifiers.OutputPerturbationClassifier
+    first, one = _fitted_again(monkeypatch, kind, 40, None, Releases())
+    second, _ = _fitted_again(monkeypatch, kind, 41, None, Releases(one.answers))
+    assert np.all(first.row_map_.centre != second.row_map_.centre)
+    assert any("number of records is public" in text for text in first.guarantee_.assumptions)
 
 
 def test_the_sum_and_its_noise_are_in_the_units_of_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
