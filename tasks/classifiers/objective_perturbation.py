@@ -228,9 +228,9 @@ class ObjectivePerturbationClassifier(PrivateClassifier):
     tolerance : float, default=1e-4
         Where the solver stops, in units of the linear term's size in one coordinate.
     public_size : int, default=None
-        The number of records by which `regularization` is multiplied, and by which bought means are divided under "add_remove";
-        at least a quarter of the number of rows. None: the number of rows, which is the same in both tables under "replace_one" and counts as public under
-        "add_remove".
+        The number of records by which `regularization` is multiplied, and by which bought means are divided under
+        "add_remove"; at least a quarter of the number of rows. None: the number of rows, which is the same in both
+        tables under "replace_one" and counts as public under "add_remove".
 
     Other parameters are those of `PrivateClassifier`.
 

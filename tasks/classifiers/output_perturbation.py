@@ -345,9 +345,10 @@ class OutputPerturbationClassifier(PrivateClassifier):
     tolerance : float, default=0.01
         The solver's certified distance as a part of the sensitivity; it makes the noise larger by twice this part.
     public_size : int, default=None
-        The number of records that the regulariser's weight, the noise and the radius are set by, and that bought means are
-        divided by under "add_remove"; at least a quarter of the number of rows; more rows than it cost accuracy. None: the number of rows, which is the same in both tables
-        under "replace_one" and counts as public under "add_remove".
+        The number of records that the regulariser's weight, the noise and the radius are set by, and that bought means
+        are divided by under "add_remove"; at least a quarter of the number of rows. More rows than it cost accuracy.
+        None: the number of rows, which is the same in both tables under "replace_one" and counts as public under
+        "add_remove".
 
     Other parameters are those of `PrivateClassifier`.
 
