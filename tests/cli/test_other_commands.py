@@ -4,7 +4,6 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -174,22 +173,29 @@ def test_released_parquet_reads_with_plain_pandas(released: Path) -> None:
     assert pd.read_parquet(released / "data" / "part-00000.parquet").shape == (105, 5)
 
 
-@pytest.mark.parametrize(("arguments", "limit_s"), [(["--help"], 1.0), (["plan", "data/specs/digits.yaml"], 3.0)])
-def test_starting_is_quick_and_imports_neither_prefect_nor_great_expectations(
-    arguments: list[str], limit_s: float, home: Path
-) -> None:
+PIPELINES = {"prefect", "great_expectations", "sklearn"}
+TABLES = {"pandas", "pyarrow", "matplotlib", "distributed", "dp_accounting"}
+NUMERICS = {"numpy", "scipy", "sqlalchemy"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "heavy", "most"),
+    [
+        (["--help"], PIPELINES | TABLES | NUMERICS, 600),
+        (["plan", "data/specs/digits.yaml"], PIPELINES | TABLES, 1500),
+    ],
+)
+def test_starting_imports_little(arguments: list[str], heavy: set[str], most: int, home: Path) -> None:
+    """What starting costs is its imports: 350 modules for help and 1,050 for a plan."""
     script = (
         "import sys; from flows import cli; sys.argv = ['fabrica', *sys.argv[1:]]\n"
-        "heavy = {'prefect', 'great_expectations', 'sklearn'}\n"
         "try: cli.main()\n"
-        "finally: print(*(heavy & set(sys.modules)), file=sys.stderr)"
+        "finally: print(*sys.modules, file=sys.stderr)"
     )
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-c", script, *arguments], cwd=PROJECT, capture_output=True, text=True, timeout=60
-        )
-        times.append(time.perf_counter() - start)
-        assert done.returncode == 0 and done.stderr.strip() == ""
-    assert min(times) < limit_s
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], cwd=PROJECT, capture_output=True, text=True, timeout=300
+    )
+    imported = done.stderr.split()
+    assert done.returncode == 0 and "flows.cli" in imported
+    assert heavy & set(imported) == set()
+    assert len(imported) < most

@@ -111,4 +111,4 @@ def test_bad_requests_cost_nothing(
     (spec.parent / "wrong.csv").write_text("7.0625031\n7.0625031\n")
     outcome = fabrica("sweep", spec, *arguments)
     assert outcome.exit_code == code and text in outcome.err, outcome.err
-    assert "7.06" not in outcome.err and [path for path in home.rglob("*") if path.is_file()] == []
+    assert "7.0625" not in outcome.err and [path for path in home.rglob("*") if path.is_file()] == []

@@ -16,11 +16,11 @@ from schemas.errors import ApprovalPending, BudgetRefused, FabricaError, Integri
 from schemas.manifest import Manifest
 from schemas.release import Candidate
 from tasks.ledger import Ledger
-from tasks.noise import SeededBits
+from tasks.noise import OperatingSystemBits, SeededBits
 from tasks.staging import Staging
 from tasks.step import SilentObserver, observed_by, step, timed
 from tasks.workspace import Workspace
-from tests.conftest import leave_figures_blank
+from tests.conftest import leave_figures_blank, repeat_draws
 from tests.projects import SPEC, changed, digits, write_project
 
 
@@ -457,3 +457,15 @@ def test_what_cannot_be_built_is_refused_before_it_is_charged(home: Path, tmp_pa
     with pytest.raises(RequestRefused, match="not possible for 105 rows"):
         pipeline.propose(path, "a")
     assert _kinds(home) == [] and not _staging(home, "a").folder.exists()
+
+
+def test_what_tests_of_releases_draw_is_always_the_same() -> None:
+    """Else a test of what noise does fails by chance."""
+    drawn = []
+    for _ in range(2):
+        with pytest.MonkeyPatch.context() as patched:
+            repeat_draws(patched)
+            members = pipeline.choose_members(np.zeros(20), 0.3, np.random.default_rng(), by_class=False)
+            drawn.append((members.tolist(), OperatingSystemBits().words(4).tolist()))
+            assert OperatingSystemBits().words(4).tolist() != drawn[-1][1]
+    assert drawn[0] == drawn[1]

@@ -26,6 +26,7 @@ from tasks.staging import Staging
 from tasks.workspace import Workspace
 from tests.conftest import Outcome
 from tests.projects import PROJECT, SPEC, changed, digits, write_project
+from tests.waiting import comes_true
 
 RUNNERS: dict[str, Any] = {
     "threads 1": {"threads": {"workers": 1}},
@@ -169,7 +170,7 @@ class _Release:
     def wait_until_fabricating(self) -> None:
         """Until shards are written and being smoothed."""
         shards, fabricated = self.staging.scratch / "shards.arrows", self.staging.scratch / "fabricated"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not (shards.exists() and fabricated.exists()):
             assert self._process.poll() is None and time.monotonic() < deadline, self._process.communicate()[0]
             time.sleep(0.005)
@@ -183,7 +184,7 @@ class _Release:
             self._process.communicate()
 
     def ended(self) -> tuple[int, str]:
-        told = self._process.communicate(timeout=120)[0]
+        told = self._process.communicate(timeout=600)[0]
         return self._process.returncode, told
 
 
@@ -240,10 +241,7 @@ def test_a_run_killed_while_it_fabricates_is_taken_up_from_what_was_drawn(
     below = psutil.Process(release.pid).children(recursive=True)
     assert len(_workers_of(release.pid)) == 2
     release.kill()
-    deadline = time.monotonic() + 10
-    while any(map(_runs, below)):
-        assert time.monotonic() < deadline, f"still there: {[process for process in below if _runs(process)]}"
-        time.sleep(0.05)
+    assert comes_true(lambda: not any(map(_runs, below))), f"still there: {list(filter(_runs, below))}"
     drawn = (release.staging.folder / "noise_added.parquet").read_bytes()
     members = release.staging.member_rows()
     assert members is not None and release.staging.noise_added() is not None and not release.staging.is_complete()

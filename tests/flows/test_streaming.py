@@ -504,7 +504,7 @@ def test_memory_does_not_grow_with_the_table(tmp_path: Path) -> None:
         env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     _, small, large, holding = map(int, done.stdout.split())

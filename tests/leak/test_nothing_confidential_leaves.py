@@ -16,7 +16,9 @@ import pandas as pd
 import pytest
 
 from tests.conftest import PrefectServer
+from tests.flows.test_orchestrated import post
 from tests.projects import FEATURES, SPEC, changed, digits, write_project
+from tests.waiting import comes_true
 
 NUMBER = 7.0625031
 TEXT = "sentinel-5f3a9c"
@@ -110,7 +112,7 @@ def _run(server: PrefectServer, root: Path, mode: str) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
     )
     (root / f"printed-{mode}.txt").write_text(done.stdout + done.stderr)
     return done.stdout + done.stderr
@@ -118,12 +120,22 @@ def _run(server: PrefectServer, root: Path, mode: str) -> str:
 
 def _files(root: Path, server: PrefectServer) -> Iterator[tuple[Path, bytes]]:
     for folder in [root, server.home]:
-        for path in folder.rglob("*"):
+        # what is moved from a database's journal to the database meanwhile is seen there
+        for path in sorted(folder.rglob("*"), key=lambda path: not path.name.endswith("-wal")):
             if path.is_file() and root / "sources" not in path.parents:
-                content = path.read_bytes()
+                try:
+                    content = path.read_bytes()
+                except FileNotFoundError:  # the server's own, which lives
+                    continue
                 if path.suffix == ".parquet":  # compressed: search what it holds
                     content += pd.read_parquet(io.BytesIO(content)).to_csv().encode()
                 yield path, content
+
+
+def _records_a_failure_of(task: str, server: PrefectServer) -> bool:
+    """Whether the server, which writes down what it is told of tasks a while later, has come to such a failure."""
+    failed = {"name": {"any_": [task]}, "state": {"type": {"any_": ["FAILED"]}}}
+    return comes_true(lambda: post(f"{server.api}/task_runs/filter", {"task_runs": failed})[1])
 
 
 def _holding(root: Path, server: PrefectServer, patterns: list[bytes]) -> list[str]:
@@ -135,15 +147,21 @@ def _holding(root: Path, server: PrefectServer, patterns: list[bytes]) -> list[s
     ]
 
 
-def test_planted_values_are_found_nowhere(prefect_server: PrefectServer, root: Path) -> None:
+@pytest.fixture(scope="module")
+def printed(prefect_server: PrefectServer, root: Path) -> str:
+    """What the sound runs printed."""
     _sources(root / "sources")
-    printed = _run(prefect_server, root, "sound")
+    return _run(prefect_server, root, "sound")
+
+
+def test_planted_values_are_found_nowhere(prefect_server: PrefectServer, root: Path, printed: str) -> None:
     expected = {
         "good": 0, "waiting": 6, "text": 3, "label": 3, "outside": 3, "null": 3, "category": 3, "other": 0,
         "identifier": 0, "date": 3, "broken-suite": 1, "broken-decode": 1,
     }  # fmt: skip
     codes = {line.split()[1]: int(line.split()[2]) for line in printed.splitlines() if line.startswith("exit ")}
     assert codes == expected, printed
+    assert _records_a_failure_of("Decode", prefect_server)  # the last of all that is told
     searched = [path for path, _ in _files(root, prefect_server)]
     assert any(path.name == "prefect.db" for path in searched)
     assert {
@@ -165,10 +183,12 @@ def test_planted_values_are_found_nowhere(prefect_server: PrefectServer, root: P
 def test_the_search_convicts_a_broken_border(prefect_server: PrefectServer, root: Path) -> None:
     _sources(root / "sources")
     _run(prefect_server, root, "broken")
-    found = _holding(root, prefect_server, [CONVICTED.encode()])
-    assert any("prefect.db" in line for line in found), found
+    assert comes_true(
+        lambda: any("prefect.db" in line for line in _holding(root, prefect_server, [CONVICTED.encode()]))
+    )
 
 
-def test_staging_and_reports_are_for_their_owner_only(prefect_server: PrefectServer, root: Path) -> None:
+@pytest.mark.usefixtures("printed")
+def test_staging_and_reports_are_for_their_owner_only(root: Path) -> None:
     for folder in ["data/staging", "reports/leak-good"]:
         assert (root / "home" / folder).stat().st_mode & 0o077 == 0, folder

@@ -204,7 +204,7 @@ def test_a_huge_cell_takes_little_memory(tmp_path: Path) -> None:
     path = tmp_path / "source.csv"
     with path.open("w") as file:
         file.write(HEADER + "1,,,")
-        for _ in range(300):
+        for _ in range(600):
             file.write("x" * MIB)
         file.write(",x\n")
     run = subprocess.run(
@@ -216,7 +216,8 @@ def test_a_huge_cell_takes_little_memory(tmp_path: Path) -> None:
     )
     *refusal, mib = run.stdout.splitlines()
     assert "16 MiB" in " ".join(refusal)
-    assert 10 < int(mib) < 200  # 300 where the cell is held, and more where it is copied
+    # how many blocks of the file are read ahead is a matter of luck, and 120 to 232 were seen
+    assert 10 < int(mib) < 400  # 600 where the cell is held, and more where it is copied
 
 
 def test_a_program_that_refuses_a_file_ends_by_itself(tmp_path: Path) -> None:
@@ -226,7 +227,7 @@ def test_a_program_that_refuses_a_file_ends_by_itself(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _READ, str(path), json.dumps(DECLARED)]
     for _ in range(4):
         runs = [subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.DEVNULL) for _ in range(4)]
-        assert [run.wait(60) for run in runs] == [0] * 4
+        assert [run.wait(300) for run in runs] == [0] * 4
 
 
 NAMES = [

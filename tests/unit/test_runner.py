@@ -1,12 +1,13 @@
 """Runners: the same results from threads, processes and Dask, whatever dies in between, and nothing left behind."""
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from tasks.runner import Workers, usable_cores, workers_of
 from tasks.runner.versions import versions
 from tasks.runner.workers import IN_FLIGHT_PER_WORKER
 from tests.projects import PROJECT
+from tests.waiting import comes_true
 
 KINDS = ["threads", "processes", "dask"]
 SHARDS = [np.random.default_rng(number).random((200, 6)) for number in range(6)]
@@ -81,7 +83,7 @@ def killed_once(numbered: tuple[int, Any], folder: Path) -> Any:
     number, rows = numbered
     _note(folder, number)
     if number == 2 and not (folder / "killed").exists():
-        time.sleep(0.2)  # the others get on
+        comes_true((folder / "received-1").exists)  # what is finished has reached the caller
         (folder / "killed").touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return fabricated(rows)
@@ -154,13 +156,8 @@ def _workers_below(pid: int) -> set[Any]:
     return found
 
 
-def _end(processes: Iterable[Any], within_s: float = 5) -> bool:
-    deadline = time.monotonic() + within_s
-    while any(_runs(process) for process in processes):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+def _end(processes: Collection[Any]) -> bool:
+    return comes_true(lambda: not any(_runs(process) for process in processes), within_s=60)
 
 
 @contextmanager
@@ -241,7 +238,10 @@ def test_only_what_a_killed_worker_had_not_finished_is_done_again(
     kind: str, workers: Callable[[str, int], Workers], tmp_path: Path
 ) -> None:
     folder = tmp_path
-    results = list(workers(kind, 2).map(partial(killed_once, folder=folder), list(enumerate(SHARDS))))
+    results = []
+    for number, data in enumerate(workers(kind, 2).map(partial(killed_once, folder=folder), list(enumerate(SHARDS)))):
+        results.append(data)
+        (folder / f"received-{number}").touch()
     assert [data.tobytes() for data in results] == [fabricated(rows).tobytes() for rows in SHARDS]
     calls = [int(path.name.split("-")[1]) for path in folder.glob("call-*")]
     assert calls.count(2) == 2
@@ -330,19 +330,12 @@ def test_end_of_the_parent_is_the_end_of_its_workers(kind: str, end: signal.Sign
         os.killpg(parent.pid, end)
     else:
         parent.send_signal(end)
-    told = set(parent.communicate(timeout=10)[0].splitlines())
+    told = set(parent.communicate(timeout=120)[0].splitlines())
     assert _end(below)
     assert end == signal.SIGKILL or told - {"begun"} == {"stopped"}
 
 
 # a scheduler that others have started
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager
@@ -363,28 +356,30 @@ def _dask(*command: str, before: str = "pass") -> Iterator[subprocess.Popen[byte
 
 
 @pytest.fixture
-def scheduler() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+def scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A scheduler's address and program; its workers may take their time to come."""
+    from tasks.runner import cluster
+
+    monkeypatch.setattr(cluster, "CONNECT_WITHIN_S", 120)
     versions.cache_clear()  # somebody may have committed meanwhile
-    port = _free_port()
-    with _dask("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard") as process:
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.1)
-        yield f"tcp://127.0.0.1:{port}", process
+    about = tmp_path / "scheduler.json"
+    options = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(about))
+    with _dask("scheduler", *options) as process:
+        assert comes_true(lambda: about.exists() and about.read_text().endswith("}"))
+        yield json.loads(about.read_text())["address"], process
 
 
 WORKER = ("--no-nanny", "--nthreads", "1", "--host", "127.0.0.1", "--no-dashboard")
 
 
 def test_running_scheduler(scheduler: tuple[str, subprocess.Popen[bytes]], capfd: pytest.CaptureFixture[str]) -> None:
+    from distributed import Client
+
     address, process = scheduler
     expected = [fabricated(rows).tobytes() for rows in SHARDS]
     with _dask("worker", address, *WORKER), _dask("worker", address, *WORKER):
-        time.sleep(1.5)  # until both are there
+        with Client(address, timeout=120, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=120)
         with workers_of(Dask(dask=Cluster(scheduler=address))) as workers:
             assert [data.tobytes() for data in workers.map(fabricated, SHARDS)] == expected
             results = workers.map(doubled_out_of_step, range(1000))
@@ -432,7 +427,10 @@ def test_scheduler_without_workers(
         only.kill()
         with pytest.raises(StepFailed, match="all of its workers are gone"):
             list(workers.map(divided, [1]))
-    monkeypatch.setattr(cluster, "CONNECT_WITHIN_S", 1)
+    wait = cluster.Client.wait_for_workers
+    monkeypatch.setattr(
+        cluster.Client, "wait_for_workers", lambda client, n_workers, timeout: wait(client, n_workers, 1)
+    )
     with pytest.raises(RequestRefused, match="has no workers"), workers_of(Dask(dask=Cluster(scheduler=address))):
         pass
 
@@ -442,11 +440,14 @@ def test_scheduler_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> No
 
     assert cluster.CONNECT_WITHIN_S == 10
     monkeypatch.setattr(cluster, "CONNECT_WITHIN_S", 2)
-    address = f"tcp://127.0.0.1:{_free_port()}"
     start = time.monotonic()
-    with pytest.raises(RequestRefused, match="cannot be reached"), workers_of(Dask(dask=Cluster(scheduler=address))):
-        pass
-    assert time.monotonic() - start < 4
+    with socket.socket() as silent:  # bound, so that nobody else takes the port, and deaf
+        silent.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(RequestRefused, match="cannot be reached"):
+            with workers_of(Dask(dask=Cluster(scheduler=address))):
+                pass
+    assert time.monotonic() - start < 20  # Dask's own limit is 30
 
 
 def test_dask_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
