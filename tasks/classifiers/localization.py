@@ -23,6 +23,7 @@ from tasks.classifiers.exponential_sampling import exponential_sample
 from tasks.classifiers.fit import Fit
 from tasks.classifiers.localized_risks import by_public_numbers, refuse_what_cannot_be_sampled, risk_on
 from tasks.classifiers.noisy_sgd import noisy_sgd
+from tasks.classifiers.noisy_sgd_plan import plan_noisy_sgd
 from tasks.classifiers.output_perturbation import (
     DEFAULT_TOLERANCE,
     MarginLossName,
@@ -233,6 +234,8 @@ def localization(
         refuse_what_cannot_be_sampled(
             risk, convex_set, first, second, adjacency, failure_probability=failure_probability, tolerance=tolerance
         )
+    elif not budget.is_infinite:
+        plan_noisy_sgd(by_public_numbers(risk), second, adjacency, "practical", n_steps, 1.0)
     localized = localize(
         risk,
         convex_set,
@@ -289,9 +292,10 @@ class LocalizationClassifier(PrivateClassifier):
     tolerance : float, default=0.01
         The solver's certified distance as a part of the sensitivity.
     public_size : int, default=None
-        The number of records that the regulariser's weight, the noise and the sets are set by, at least a quarter of
-        the number of rows; more rows than it cost accuracy. None: the number of rows, which is the same in both tables
-        under "replace_one" and counts as public under "add_remove".
+        The number of records that the regulariser's weight, the noise and the sets are set by, and that bought means
+        are divided by under "add_remove"; at least a quarter of the number of rows. More rows than it cost accuracy.
+        None: the number of rows, which is the same in both tables under "replace_one" and counts as public under
+        "add_remove".
 
     Other parameters are those of `PrivateClassifier`.
 

@@ -12,9 +12,11 @@ from tasks.classifiers.ball_gaussian import LEAST_LOG_MASS, log_lower_gamma
 from tasks.classifiers.budget import PrivacyBudget
 from tasks.classifiers.certified import largest_size
 from tasks.classifiers.convex_sets import Ball, BallIntersection
+from tasks.classifiers.exact_losses import ExactLosses
 from tasks.classifiers.exponential_sampling import choose_sampler
 from tasks.classifiers.output_perturbation import plan_perturbation
 from tasks.classifiers.range_bounds import range_bound_of
+from tasks.classifiers.rejection_sampler import MOST_ROUNDINGS
 from tasks.classifiers.risks import EmpiricalRisk, MarginRisk, SquaredDistance, total_strong_convexity
 from tasks.classifiers.selection_law import usable_epsilon
 
@@ -66,30 +68,43 @@ def refuse_what_cannot_be_sampled(
     """Before anything is drawn, and by public numbers: whatever set the first stage gives, the second can sample it.
 
     The radius is known before; of the centre only that it lies in the whole ball. The range of a margin's loss grows
-    with the centre's distance from 0, and so does that of a regulariser.
+    with the centre's distance from 0, and so does that of a regulariser: each refusal of the sampler is asked for with
+    the centre for which it comes first.
 
     Raises
     ------
     ValueError
-        If no sampler is exact, or a ball of the law's own size is too large for it in so many dimensions.
+        If no sampler is exact, the table is too large for rounding to be paid for, or a ball of the law's own size is
+        too large for it in so many dimensions.
     """
     usable_epsilon(second.epsilon)
-    if choose_sampler(risk, whole) != "rejection":
-        return
+    sampler = choose_sampler(risk, whole)
     plan = plan_perturbation(risk, first, adjacency=adjacency, tolerance=tolerance)
-    radius = plan.radius(failure_probability)
-    possible = [whole] if radius >= whole.radius else []
+    radius, p = plan.radius(failure_probability), whole.dimension
+    balls = [(whole, whole)] if radius >= whole.radius else []
     if radius < 2.0 * whole.radius:
-        farthest = float(np.linalg.norm(whole.centre)) + whole.radius
-        possible.append(Ball(np.eye(whole.dimension)[0] * farthest, radius))
-    for ball in possible:
-        k = range_bound_of(risk_on(risk, ball), ball, adjacency)
+        farthest = (float(np.linalg.norm(whole.centre)) + whole.radius) * (1.0 + 1e-9)
+        balls.append((Ball(np.eye(p)[0] * farthest, radius), Ball.around_zero(p, radius)))
+    for far, near in balls:
+        losses, inner = ExactLosses(risk_on(risk, far), far), risk_on(risk, near)
+        if sampler != "rejection":
+            continue
+        k = range_bound_of(losses.risk, far, adjacency) + losses.range_excess(adjacency)
         spread = math.sqrt(k / (usable_epsilon(second.epsilon) * total_strong_convexity(risk)))
-        within = log_lower_gamma(0.5 * whole.dimension, np.array([0.5 * (ball.radius / spread) ** 2]))
+        within = log_lower_gamma(0.5 * p, np.array([0.5 * (far.radius / spread) ** 2]))
         if float(within[0]) < LEAST_LOG_MASS:
             raise ValueError(
-                f"the localised ball would have a radius of {ball.radius / spread:.3g} standard deviations of the law "
-                f"that is to be drawn in it, too few for exact sampling in {whole.dimension} dimensions: take a "
+                f"the localised ball would have a radius of {far.radius / spread:.3g} standard deviations of the law "
+                f"that is to be drawn in it, too few for exact sampling in {p} dimensions: take a "
                 "smaller share, delta above 0, fewer features, more records or more regularization; or output or "
                 "objective perturbation"
+            )
+        reach = float(np.linalg.norm(far.centre)) + far.diameter
+        steepest = losses.risk.lipschitz + risk.strong_convexity * reach
+        largest = steepest * far.diameter / range_bound_of(inner, near, adjacency)
+        n = risk.n_records if adjacency == "replace_one" else largest_size(risk)  # public, and no fewer records
+        if not n * (p + 16) * largest <= MOST_ROUNDINGS:
+            raise ValueError(
+                f"exact sampling in the localised ball may not be able to pay for rounding with {n} records, {p} "
+                "parameters: take delta above 0, output or objective perturbation, or a part of the records"
             )

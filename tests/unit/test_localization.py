@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from schemas.events import ApproximateEvent, GaussianEvent
 from tasks.accounting.composition import composed_delta
 from tasks.accounting.gaussian_profile import gaussian_mu
+from tasks.classifiers import localized_risks, rejection_sampler
 from tasks.classifiers.budget import PrivacyBudget
 from tasks.classifiers.certified import minimiser_norm_bound
 from tasks.classifiers.convex_sets import Ball, BallIntersection, Box
@@ -297,6 +298,52 @@ def test_what_is_not_refused_before_is_not_refused_after(adjacency: Any, epsilon
             taken += 1
             assert found.localized.convex_set.contains(found.theta)
     assert epsilon == 3.0 or 0 < taken
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("n", [30, 400])
+@pytest.mark.usefixtures("fast_norm_noise")
+def test_tables_too_large_for_rounding_are_refused_before_anything_is_drawn(
+    adjacency: Any, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Limits about n (p + 16): with each the sampler takes what comes out of the first stage, or nothing was drawn."""
+
+    started = []
+
+    def recorded(*arguments: Any, **options: Any) -> Any:
+        started.append(True)
+        return localize(*arguments, **options)
+
+    monkeypatch.setattr(module, "localize", recorded)
+    taken = []
+    for risk in (_points(n), MarginRisk(_points(n).points, np.ones((n, 1)), LogisticLoss(), 0.5)):
+        whole = Ball.around_zero(3, minimiser_norm_bound(risk))
+        for share in (0.1, 0.5, 0.9):
+            for limit in n * 19 * 1.5 ** np.arange(-4, 6):
+                for of in (rejection_sampler, localized_risks):
+                    monkeypatch.setattr(of, "MOST_ROUNDINGS", limit)
+                started.clear()
+                try:
+                    localization(risk, whole, PrivacyBudget(3.0), adjacency=adjacency, bits=SeededBits(5), share=share)
+                except ValueError as refused:
+                    assert not started and "pay for rounding" in str(refused)
+                taken.append(bool(started))
+    assert {True, False} == set(taken)
+
+
+@pytest.mark.parametrize("p", [2, 3])
+def test_too_many_records_are_refused_before_anything_is_drawn(p: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.classifiers.exact_losses.MOST_RECORDS", 499)
+    with pytest.raises(ValueError, match="got 500"):
+        localization(
+            _points(p=p), Ball.around_zero(p, 1.0), PrivacyBudget(1.0), adjacency="replace_one", bits=Refused()
+        )
+
+
+def test_bad_steps_of_the_second_stage_are_refused_before_anything_is_drawn() -> None:
+    budget = PrivacyBudget(1.0, 1e-5)
+    with pytest.raises(ValueError, match="n_steps"):
+        localization(_points(), Ball.around_zero(3, 1.0), budget, adjacency="replace_one", bits=Refused(), n_steps=0)
 
 
 @pytest.mark.parametrize(("delta", "public_size"), [(0.0, 7), (0.0, 27), (1e-5, 7), (1e-5, 40000)])
