@@ -106,9 +106,9 @@ class PMSVMClassifier(PrivateClassifier):
     the same as without.
 
     When to whiten. It is for rows that vary mostly in a few directions while classes differ in the others. No public
-    number tells that: among tables of 10 to 40 features it gained up to 0.05 of accuracy and lost up to 0.03, and its
+    number tells that: among tables of 5 to 40 features it gained up to 0.06 of accuracy and lost up to 0.05, and its
     share of the budget is lost wherever n epsilon is not well above d^1.5. So it is off unless asked for, by what is
-    known of the features or by fabricated rows.
+    known of the features or by what fabricated rows show.
 
     Rules, from public numbers alone. C is such that the noise has the standard deviation 1 / c, but at most n; for
     learning rates see `GradientSettings.default_rate`. They are for rows that have been multiplied by public factors

@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import check_estimator
 
 from tasks.accounting.composition import composed_delta
-from tasks.classifiers import weight_perturbation
+from tasks.classifiers import pmsvm, weight_perturbation
 from tasks.classifiers.baselines import OneVsRestPrivateSVM
 from tasks.classifiers.certified import certified_minimum
 from tasks.classifiers.losses import HuberisedHingeLoss
@@ -198,14 +198,96 @@ def test_poisson_samples_are_accounted_and_taken(monkeypatch: pytest.MonkeyPatch
     assert model.noise_multiplier_ < whole.noise_multiplier_
 
 
+def _correlated(n: int, seed: int) -> tuple[FloatArray, NDArray[np.int64]]:
+    """Ten features that are mostly three common factors; the classes differ in what is left."""
+    X, y = table(n, d=10, seed=seed)
+    loadings = np.random.default_rng(9).standard_normal((3, 10))
+    return X + 6.0 * np.random.default_rng(seed + 100).standard_normal((n, 3)) @ loadings, y
+
+
+@pytest.mark.parametrize("method", METHODS[1:])
+def test_whitening_helps_where_classes_differ_across_the_common_factors(method: Any) -> None:
+    train, test = _correlated(1500, 1), _correlated(1500, 2)
+    made: dict[str, Any] = {"method": method, "data_norm": None, "random_state": 0}
+    plain, white = (PMSVMClassifier(**made, whitening_share=share).fit(*train) for share in (0.0, 0.2))
+    assert white.score(*test) > plain.score(*test) + 0.1
+    assert white.row_map_.rows(train[0]).shape == plain.row_map_.rows(train[0]).shape
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_whitening_map_is_folded_into_the_weights(monkeypatch: pytest.MonkeyPatch, intercept: bool) -> None:
+    """Scores are those of the weights that were learned on whitened rows."""
+    seen: list[Any] = []
+    real = pmsvm.fit_by_gradients
+
+    def recorded(rows: FloatArray, *arguments: Any) -> Any:
+        seen.append((rows, real(rows, *arguments)))
+        return seen[-1][1]
+
+    monkeypatch.setattr(pmsvm, "fit_by_gradients", recorded)
+    X, y = _correlated(200, 1)
+    model = PMSVMClassifier(4.0, whitening_share=0.3, data_norm=None, fit_intercept=intercept, n_steps=5).fit(X, y)
+    ((rows, found),) = seen
+    assert not np.allclose(rows[:, :10], X / math.sqrt(10.0))
+    scores = rows @ found.weights.T
+    assert np.allclose(model.decision_function(X), scores, atol=1e-5 * np.abs(scores).max())
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_whitening_and_steps_together_cost_the_budget(
+    monkeypatch: pytest.MonkeyPatch, adjacency: Any, share: float
+) -> None:
+    spent = []
+    real = pmsvm.private_whitening
+
+    def recorded(rows: FloatArray, mu: float, *arguments: Any) -> Any:
+        spent.append(mu)
+        return real(rows, mu, *arguments)
+
+    monkeypatch.setattr(pmsvm, "private_whitening", recorded)
+    X, y = table(60)
+    model = PMSVMClassifier(
+        whitening_share=0.25, preprocessing_share=share, feature_bounds=(-3.0, 3.0), adjacency=adjacency, n_steps=7
+    ).fit(X, y)
+    told: Any = model.guarantee_
+    assert "whitened" in told.mechanism and "second moment of directions" in told.proof
+    assert 0.999e-5 < composed_delta(told.events, 1.0) <= 1e-5 * (1.0 + 1e-9)
+    assert len(told.events) == (3 if share else 2)
+    whitening, steps = told.events[-2:]
+    assert spent == [pytest.approx(1.0 / whitening.noise_multiplier, rel=1e-12)]
+    own = 7.0 / steps.noise_multiplier**2
+    assert spent[0] ** 2 / (spent[0] ** 2 + own) == pytest.approx(0.25, rel=1e-6)
+    assert model.noise_multiplier_ == steps.noise_multiplier
+
+
+def test_whitening_beside_poisson_samples_costs_by_basic_composition() -> None:
+    X, y = table(60)
+    model = PMSVMClassifier(2.0, whitening_share=0.25, sampling_probability=0.5, n_steps=3, adjacency="add_remove")
+    told: Any = model.fit(X, y).guarantee_
+    assert [event.kind for event in told.events] == ["gaussian", "approximate"]
+    assert composed_delta(told.events[:1], 0.5) <= 0.25e-5 * (1.0 + 1e-9)
+    assert (told.events[1].epsilon, told.events[1].delta) == pytest.approx((1.5, 0.75e-5), rel=1e-12)
+    import dp_accounting as dp
+
+    assert isinstance(model.dp_event_, dp.ComposedDpEvent) and len(model.dp_event_.events) == 2
+
+
+def test_without_noise_whitening_costs_nothing() -> None:
+    X, y = _correlated(300, 1)
+    model = PMSVMClassifier(math.inf, whitening_share=0.2, data_norm=None).fit(X, y)
+    assert model.guarantee_ is None and model.score(X, y) > 0.9
+
+
 def test_rows_of_any_size_are_safe_without_a_norm() -> None:
     X, y = table(60)
     X[0] *= 1e200
     X[1] *= 1e-200
     X[2] = 0.0
     for method in METHODS[1:]:
-        model = PMSVMClassifier(method=method, data_norm=None, n_steps=5).fit(X, y)
-        assert np.isfinite(model.coef_).all()
+        for share in (0.0, 0.2):
+            model = PMSVMClassifier(method=method, data_norm=None, n_steps=5, whitening_share=share).fit(X, y)
+            assert np.isfinite(model.coef_).all()
 
 
 def test_the_solvers_tolerance_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,6 +347,10 @@ def test_what_doubles_cannot_certify_is_refused_by_public_numbers_alone(monkeypa
         ({"sampling_probability": 0.5, "method": "weight"}, "sampling_probability"),
         ({"averaging": 1.1}, "averaging=1.1"),
         ({"intercept_scaling": 1.0}, "intercept_scaling=1.0"),
+        ({"whitening_share": 1.0}, "whitening_share=1.0"),
+        ({"whitening_share": 1e-4}, "whitening_share=0.0001"),
+        ({"whitening_share": True}, "whitening_share=True"),
+        ({"whitening_share": 0.2, "method": "weight"}, "whitening_share"),
         ({"data_norm": None, "method": "weight"}, "data_norm"),
         ({"delta": 0.0}, "delta"),
         ({"epsilon": 0.0}, "epsilon=0.0"),
