@@ -13,6 +13,7 @@ import typer
 
 from flows.cli import app
 from schemas.export import FOLDER, PUBLISHED, json_schema
+from tests.benchmarks.bench_classifiers import Line, accuracy_rows
 from tests.conftest import Outcome
 from tests.projects import PROJECT, write_project
 
@@ -60,6 +61,25 @@ def test_readme_shows_commands_that_exist() -> None:
             ), line
         else:
             assert words[0] in {"export", "PREFECT_SERVER_ANALYTICS_ENABLED=false"}, line
+
+
+def test_accuracies_in_the_documents_are_those_that_were_measured() -> None:
+    """All of them in the classifiers' README, some in the project's."""
+    measured = json.loads((PROJECT / "tests" / "benchmarks" / "results" / "classifiers.json").read_text())
+    lines = [Line(**case) for case in measured["cases"]]
+    rows = {table: accuracy_rows(table, lines, share) for table, share in measured["majority"].items()}
+    own = (PROJECT / "tasks" / "classifiers" / "README.md").read_text(encoding="utf-8")
+    assert _accuracy_table(own) == [row for table in rows.values() for row in table]
+    shown = _accuracy_table(README)
+    assert len(shown) >= 9 * len(rows) and not set(shown) - {row for table in rows.values() for row in table}
+    assert [row.split("|")[1].split()[0] for row in shown if row.split("|")[1].strip()] == list(rows)
+    for table, found in measured["targets"].items():
+        assert found["within_tolerance"] and found["twice_diffprivlib"], table
+
+
+def _accuracy_table(text: str) -> list[str]:
+    """The rows below the header and its rule."""
+    return text[text.index("| table (largest class) |") :].split("\n\n")[0].strip().split("\n")[2:]
 
 
 def test_files_named_in_the_documents_exist() -> None:
