@@ -40,6 +40,7 @@ ESTIMATORS: dict[PrivateClassifierName, tuple[str, str, Settings]] = {
 """Module below `tasks.classifiers`, class, and the parameters that the name fixes."""
 
 _STEPS: list[dict[str, Any]] = [{}, {"n_steps": 30}, {"n_steps": 300}, {"clip_norm": 0.3}]
+_STEPS_OR_WHITENED = [*_STEPS, {"whitening_share": 0.2}]
 _WEIGHTS_OF_LOSSES: list[dict[str, Any]] = [{}, {"C": 1.0}, {"C": 10.0}, {"C": 100.0}]
 GRIDS: dict[PrivateClassifierName, list[dict[str, Any]]] = {
     "noisy-sgd": [{}, {"n_steps": 30}, {"radius": 3.0}, {"clip_norm": 0.3}],
@@ -48,8 +49,8 @@ GRIDS: dict[PrivateClassifierName, list[dict[str, Any]]] = {
     "localization": [{}, {"regularization": 0.03}, {"regularization": 0.3}],
     "objective-perturbation": [{}, {"target_norm": 0.3}, {"target_norm": 3.0}, {"target_norm": 10.0}],
     "pmsvm-weight": _WEIGHTS_OF_LOSSES,
-    "pmsvm-gradient": _STEPS,
-    "pmsvm-adaptive": _STEPS,
+    "pmsvm-gradient": _STEPS_OR_WHITENED,
+    "pmsvm-adaptive": _STEPS_OR_WHITENED,
     "private-svm": _WEIGHTS_OF_LOSSES,
     "opera": _WEIGHTS_OF_LOSSES,
     "private-linear": _STEPS,
@@ -192,12 +193,14 @@ def refuse_untrainable(spec: ReleaseSpec, n_rows: int | None = None) -> None:
     ----------
     spec : ReleaseSpec
     n_rows : int, default=None
-        Members, if they are known: then each is trained once on made-up rows, at most 1000 of them.
+        Members, if they are known: then each is trained once on made-up rows, at most 1000 of them, and asked by
+        `PrivateClassifier.refuse_size` what it refuses of so many rows, which costs neither memory nor much time.
 
     Raises
     ------
     RequestRefused
-        The estimator refuses its parameters, or made-up rows of as many columns and classes; names the classifier.
+        The estimator refuses its parameters, the number of rows, or made-up rows of as many columns and classes; names
+        the classifier.
     """
     n_classes, width = len(spec.table.classes), layout_of(spec.table).width
     for entry in spec.evaluation.private_classifiers:
@@ -217,11 +220,22 @@ def _refusal(entry: PrivateTraining, n_classes: int, width: int, n_rows: int | N
                 estimator_of(entry, n_classes, bits, noise=entry.confidential, settings=settings)._checked(None)
             else:
                 _tried(entry, n_classes, width, n_rows, settings)
+                for noise, size in _trainings(entry, n_rows):
+                    estimator = estimator_of(entry, n_classes, SeededBits(0), noise=noise, settings=settings)
+                    estimator.refuse_size(size, width)
     except ArithmeticError:
         return "with this epsilon, delta and preprocessing_share its numbers leave the range of doubles"
     except (ValueError, RuntimeError) as error:  # about public numbers only, so its text may be shown
         return " ".join(str(error).split()) or type(error).__name__
     return None
+
+
+def _trainings(entry: PrivateTraining, n_rows: int) -> list[tuple[bool, int]]:
+    """With noise on all members, and without on the fabricated rows that are kept for it, as far as asked for."""
+    from tasks.sample import MOST_ROWS
+
+    trainings = {"confidential": (True, n_rows), "fabricated": (False, min(n_rows, MOST_ROWS))}
+    return [trainings[kind] for kind in entry.trained_on]
 
 
 def _tried(entry: PrivateTraining, n_classes: int, width: int, n_rows: int, settings: Settings) -> "PrivateClassifier":

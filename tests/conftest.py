@@ -33,30 +33,32 @@ os.environ["DO_NOT_TRACK"] = "1"
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
-    """Releases in this process draw the same members and noise in every run, so that a red suite is red for all.
+    """Fits and releases in this process draw the same noise and members in every run: a red suite is red for all.
 
     As if the operating system had given these words: nothing is branded. The stream begins anew with each test, so two
-    releases of one test differ. Releases in a program of their own, as in `tests/leak`, draw afresh, and so do the
-    tests of the operating system's source itself.
+    releases of one test differ. Releases in a program of their own, as in `tests/leak`, draw afresh, and so do
+    statistical tests, whose alpha is stated, and those of the operating system's source itself.
     """
     with pytest.MonkeyPatch.context() as patched:
-        if item.path.parent.name in {"flows", "cli", "docs"}:
-            repeat_draws(patched)
+        if item.path.parent.name not in {"statistical", "leak"} and item.path.name != "test_noise.py":
+            repeat_draws(patched, members=item.path.parent.name in {"flows", "cli", "docs"})
         return (yield)
 
 
-def repeat_draws(patched: pytest.MonkeyPatch) -> None:
-    """Let one stream, the same at each call of this, stand for the operating system's."""
-    from flows import pipeline
-    from tasks.encode import choose_members
+def repeat_draws(patched: pytest.MonkeyPatch, *, members: bool) -> None:
+    """Let one stream, the same at each call of this, stand for the operating system's; for who is a member, too."""
     from tasks.noise import OperatingSystemBits, SeededBits
 
     stream = SeededBits(20)
+    patched.setattr(OperatingSystemBits, "words", lambda _, n_words: stream.words(n_words))
+    if not members:
+        return
+    from flows import pipeline
+    from tasks.encode import choose_members
 
     def choose_again(labels: np.ndarray, fraction: float, _: object, *, by_class: bool) -> np.ndarray:
         return choose_members(labels, fraction, np.random.default_rng(stream.words(2)), by_class=by_class)
 
-    patched.setattr(OperatingSystemBits, "words", lambda _, n_words: stream.words(n_words))
     patched.setattr(pipeline, "choose_members", choose_again)
 
 

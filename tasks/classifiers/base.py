@@ -147,6 +147,12 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator, ABC):
     ) -> Fit:
         """Fit to rows (n, d) with labels 0, ..., n_classes - 1; spend at most `budget`."""
 
+    def _refuse_numbers(self, n_records: int, n_columns: int, n_classes: int, budget: PrivacyBudget) -> None:
+        """Refuse, by a ValueError, what `_fit_rows` cannot do with a table of this size, whatever it holds.
+
+        Neither memory nor time may grow much with `n_records`. `n_columns` counts the constant of the intercept.
+        """
+
     # --- the estimator --------------------------------------------------------------------------------------------
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: None = None) -> Self:
@@ -168,8 +174,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator, ABC):
         Raises
         ------
         ValueError
-            If an argument or parameter is outside its range; nothing was drawn then. Or the weights overflowed, by
-            settings that are too large: that tells nothing which the budget has not paid for, and nothing is kept.
+            If an argument or parameter is outside its range, or `refuse_size` refuses the table's; nothing was drawn
+            then. Or the weights overflowed, by settings that are too large: that tells nothing which the budget has not
+            paid for, and nothing is kept.
         """
         budget = self._checked(sample_weight)
         checked = validate_data(self, X, y, dtype=np.float64)
@@ -186,9 +193,10 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator, ABC):
             intercept=bool(self.fit_intercept),
         )
         events: list[Event] = []
-        own = budget
+        first, own = self._shared_out(budget)
+        n_columns = features.shape[1] + bool(self.fit_intercept)
+        self._refuse_numbers(len(features), n_columns, len(classes), own)
         if self.preprocessing_share:
-            first, own = self._shared_out(budget)
             mu = first.mu if not self._gaussian else math.sqrt(self.preprocessing_share) * budget.mu
             size: int | None = getattr(self, "public_size", None)
             centre, scale = private_standardization(row_map.bounded(features), mu, self.adjacency, bits, size)
@@ -228,11 +236,33 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator, ABC):
     def _shared_out(self, budget: PrivacyBudget) -> tuple[PrivacyBudget, PrivacyBudget]:
         """The preprocessing's part and the rest: by squares of mu where all is Gaussian, else by basic composition."""
         share = float(self.preprocessing_share)
-        if budget.is_infinite:
+        if not share or budget.is_infinite:
             return budget, budget
         if not self._gaussian:
             return budget.share(share), budget.share(1.0 - share)
         return budget, PrivacyBudget.of_mu(math.sqrt(1.0 - share) * budget.mu, budget.delta)
+
+    def refuse_size(self, n_records: int, n_features: int) -> None:
+        """Refuse what `fit` refuses of every table of this size: by public numbers alone, where n is public.
+
+        Parameters
+        ----------
+        n_records, n_features : int
+            At least 1. Neither memory nor time grows much with the number of records.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is outside its range, `classes` is None, or the table's size is too large or too small for
+            this estimator and budget.
+        """
+        budget = self._checked(None)
+        if self.classes is None:
+            raise ValueError("classes must be named: without them their number is not known before there are rows")
+        named = np.asarray(self.classes)
+        bounds_of(self.feature_bounds, n_features)
+        n_columns = n_features + bool(self.fit_intercept)
+        self._refuse_numbers(n_records, n_columns, len(self._coded(named)[0]), self._shared_out(budget)[1])
 
     def _set_weights(self, weights: FloatArray) -> None:
         if self.fit_intercept:

@@ -13,13 +13,14 @@ from schemas.events import GaussianEvent
 from schemas.learning import Adjacency
 from tasks.classifiers.base import PrivateClassifier
 from tasks.classifiers.budget import PrivacyBudget
-from tasks.classifiers.certified import certified_minimum
+from tasks.classifiers.certified import certified_minimum, refuse_uncertifiable
 from tasks.classifiers.fit import Fit
 from tasks.classifiers.gradient_fit import GradientSettings, fit_by_gradients
 from tasks.classifiers.lattice import lattice_for
 from tasks.classifiers.losses import HingeLoss, HuberisedHingeLoss, MarginLoss
 from tasks.classifiers.multiclass_losses import CrossEntropy
 from tasks.classifiers.number_checks import check_number
+from tasks.classifiers.risk_of_size import n_problems_of, risk_of_size
 from tasks.classifiers.risks import MarginRisk, signs_of
 from tasks.classifiers.row_map import NormRule
 from tasks.classifiers.row_scaling import column_factors
@@ -107,21 +108,32 @@ class _OneVsRest(PrivateClassifier):
         check_number("intercept_scaling", self.intercept_scaling, "(0, 1)")
         return budget
 
+    def _loss(self) -> MarginLoss:
+        return HuberisedHingeLoss(float(self.smoothing)) if self.smoothing else HingeLoss()
+
+    def _sensitivity(self, n_records: int, n_classes: int, budget: PrivacyBudget) -> tuple[float, float]:
+        """C, and the sensitivity of each vector's exact minimiser."""
+        _, root, multiplier, _, _ = self._release(n_problems_of(n_classes), budget)
+        unit = (2.0 if self.adjacency == "replace_one" else 1.0) * root / n_records  # for C = 1
+        C = self.C
+        if C is None:
+            C = float(n_records) if budget.is_infinite else min(float(n_records), 1.0 / (n_classes * multiplier * unit))
+        return float(C), float(C) * unit
+
+    def _refuse_numbers(self, n_records: int, n_columns: int, n_classes: int, budget: PrivacyBudget) -> None:
+        C, exact = self._sensitivity(n_records, n_classes, budget)
+        risk = risk_of_size(n_records, n_columns, n_classes, self._loss(), 1.0 / C)
+        refuse_uncertifiable(risk, RELATIVE_TOLERANCE * exact)
+
     def _fit_rows(
         self, rows: FloatArray, labels: IntArray, n_classes: int, budget: PrivacyBudget, bits: BitSource
     ) -> Fit:
         factors = column_factors(rows.shape[1], self.data_norm, bool(self.fit_intercept), float(self.intercept_scaling))
-        signs = signs_of(labels, n_classes)
-        n_releases, root, multiplier, mechanism, how = self._release(signs.shape[1], budget)
-        replaced = self.adjacency == "replace_one"
-        unit = (2.0 if replaced else 1.0) * root / len(rows)  # for C = 1
-        C = self.C
-        if C is None:
-            C = float(len(rows)) if budget.is_infinite else min(float(len(rows)), 1.0 / (n_classes * multiplier * unit))
-        loss: MarginLoss = HuberisedHingeLoss(float(self.smoothing)) if self.smoothing else HingeLoss()
-        exact = float(C) * unit
+        signs, loss, replaced = signs_of(labels, n_classes), self._loss(), self.adjacency == "replace_one"
+        n_releases, _, multiplier, mechanism, how = self._release(signs.shape[1], budget)
+        C, exact = self._sensitivity(len(rows), n_classes, budget)
         tolerance = RELATIVE_TOLERANCE * exact
-        risk = MarginRisk(rows * factors, signs, loss, regularization=1.0 / float(C))
+        risk = MarginRisk(rows * factors, signs, loss, regularization=1.0 / C)
         weights = risk.weights(certified_minimum(risk, tolerance).theta)
         events = []
         if not budget.is_infinite:
@@ -138,7 +150,7 @@ class _OneVsRest(PrivateClassifier):
                 f"certified tolerance; {how}"
             ),
             events=events,
-            attributes={"C_": float(C), "noise_multiplier_": multiplier},
+            attributes={"C_": C, "noise_multiplier_": multiplier},
         )
 
 

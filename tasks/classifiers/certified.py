@@ -12,7 +12,13 @@ from tasks.classifiers.losses import HingeLoss, HuberisedHingeLoss
 from tasks.classifiers.risks import EmpiricalRisk, MarginRisk, SquaredDistance, total_strong_convexity
 from tasks.classifiers.solver import Minimum, NotCertifiedError, minimise
 
-__all__ = ["certified_minimum", "gradient_rounding", "largest_size", "minimiser_norm_bound"]
+__all__ = [
+    "certified_minimum",
+    "gradient_rounding",
+    "largest_size",
+    "minimiser_norm_bound",
+    "refuse_uncertifiable",
+]
 
 FloatArray = NDArray[np.float64]
 
@@ -86,8 +92,7 @@ def certified_minimum(
     NotCertifiedError
         If that was not reached, which depends on the records. See the notes: no table is known.
     ValueError
-        If the risk is not strongly convex, or no certificate is known for it; or, by public numbers alone, if the
-        rounding of doubles takes more than the tolerance has room for, whatever the records are.
+        See `refuse_uncertifiable`; or a linear term has no certificate here.
 
     Notes
     -----
@@ -102,19 +107,12 @@ def certified_minimum(
     proven. It is what is left of NotCertifiedError, beside the limits of steps, which are many times what was ever
     taken.
     """
-    m = _checked(risk)
-    if not tolerance > 0.0:
-        raise ValueError(f"tolerance must be above 0, got tolerance={tolerance!r}")
     if linear is not None and not (isinstance(risk, MarginRisk) and not isinstance(risk.loss, HingeLoss)):
         raise ValueError("a linear term has a certificate only beside margin losses with a continuous slope")
     if linear_bound is None:
         linear_bound = 0.0 if linear is None else float(np.linalg.norm(linear))
-    if not _rounding_of_distance(risk, m, tolerance, linear_bound) <= _ROUNDING_PART * tolerance:
-        raise ValueError(
-            f"tolerance is {tolerance:.3g} for the minimiser's distance, less than doubles can certify for so many "
-            "records and so little regularization; nothing was released. Choose a larger tolerance or more "
-            "regularization"
-        )
+    refuse_uncertifiable(risk, tolerance, linear_bound)
+    m = total_strong_convexity(risk)
     if isinstance(risk, SquaredDistance):
         return Minimum(np.mean(risk.points, axis=0), 0.0, _rounding_of_distance(risk, m, tolerance, 0.0))
     assert isinstance(risk, MarginRisk)
@@ -125,6 +123,34 @@ def certified_minimum(
             "depends on the records and is for whoever holds them. Choose a larger tolerance or more regularization"
         )
     return found
+
+
+def refuse_uncertifiable(risk: EmpiricalRisk, tolerance: float, linear_bound: float = 0.0) -> None:
+    """Refuse, by public numbers alone, a tolerance that `certified_minimum` cannot reach whatever the records are.
+
+    Parameters
+    ----------
+    risk : EmpiricalRisk
+        Its constants alone are used.
+    tolerance : float
+    linear_bound : float, default=0.0
+        Of the linear term's norm.
+
+    Raises
+    ------
+    ValueError
+        If the risk is not strongly convex, or no certificate is known for it; or if the rounding of doubles takes more
+        than the tolerance has room for.
+    """
+    m = _checked(risk)
+    if not tolerance > 0.0:
+        raise ValueError(f"tolerance must be above 0, got tolerance={tolerance!r}")
+    if not _rounding_of_distance(risk, m, tolerance, linear_bound) <= _ROUNDING_PART * tolerance:
+        raise ValueError(
+            f"tolerance is {tolerance:.3g} for the minimiser's distance, less than doubles can certify for so many "
+            "records and so little regularization; nothing was released. Choose a larger tolerance or more "
+            "regularization"
+        )
 
 
 def gradient_rounding(risk: MarginRisk, theta: FloatArray, linear_norm: float = 0.0) -> float:

@@ -22,13 +22,16 @@ from tasks.classifiers.convex_sets import ConvexSet
 from tasks.classifiers.exact_rows import on_row_grid, query_grid
 from tasks.classifiers.risks import AbsoluteDistance, EmpiricalRisk, InnerProduct, MarginRisk, SquaredDistance
 
-__all__ = ["MOST_RECORDS", "ExactLosses", "on_exact_rows"]
+__all__ = ["MOST_RECORDS", "MOST_ROUNDINGS", "ExactLosses", "on_exact_rows"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 MOST_RECORDS = 2**27
 """Of tables whose totals are formed: so few that 64-bit numbers hold them."""
+
+MOST_ROUNDINGS = 2**29
+"""Records times (parameters + 16): the slack of a draw by rejection pays for their roundings."""
 
 _UNIT = 2.0**-32  # of the largest difference of a record's loss
 _FAR = 2.0**20  # diameters beyond which a record's distance is measured from nearer by
@@ -130,6 +133,24 @@ class ExactLosses:
             return 2.0 * own
         cancels = isinstance(self.risk, MarginRisk) and self.risk.public_size is not None
         return own if cancels else own + 2.0 * self.regularizer_error
+
+    def refuse_unpaid_rounding(self, range_bound: float) -> None:
+        """Refuse tables that are too large for a draw by rejection, by public numbers; see `sample_by_rejection`.
+
+        Raises
+        ------
+        ValueError
+            If n (p + 16) (L + Delta B) ||C|| / range_bound is above 2^29, B the largest norm.
+        """
+        risk, diameter = self.risk, self.convex_set.diameter
+        reach = float(np.linalg.norm(self.reference)) + diameter
+        largest = (risk.lipschitz + risk.strong_convexity * reach) * diameter / range_bound
+        if not risk.n_records * (risk.dimension + 16) * largest <= MOST_ROUNDINGS:
+            raise ValueError(
+                f"rejection sampling cannot pay for rounding with {risk.n_records} records, {risk.dimension} "
+                f"parameters: their number times (p + 16) times {largest:.3g} must be at most 2^29; take output or "
+                "objective perturbation, or a part of the records"
+            )
 
     @cached_property
     def regularizer_error(self) -> float:

@@ -12,11 +12,12 @@ from schemas.learning import Adjacency
 from tasks.classifiers.base import PrivateClassifier
 from tasks.classifiers.budget import PrivacyBudget
 from tasks.classifiers.convex_sets import Ball
-from tasks.classifiers.exponential_sampling import NET_POINTS, choose_sampler, exponential_sample
+from tasks.classifiers.exponential_sampling import NET_POINTS, choose_sampler, exponential_sample, sampler_and_range
 from tasks.classifiers.fit import Fit
 from tasks.classifiers.losses import MarginLoss, margin_loss
 from tasks.classifiers.net_sampler import LARGEST_DIMENSION, net_of, risk_values
 from tasks.classifiers.number_checks import check_number
+from tasks.classifiers.risk_of_size import n_problems_of, risk_of_size
 from tasks.classifiers.risks import MarginRisk, signs_of
 from tasks.classifiers.row_map import NormRule
 from tasks.classifiers.solver import minimise
@@ -138,6 +139,14 @@ class ExponentialSamplingClassifier(PrivateClassifier):
         weight = float(self.regularization)
         at_zero = float(loss.value(np.zeros(1))[0])
         return min(loss.lipschitz / weight, math.sqrt(2.0 * at_zero / weight))
+
+    def _refuse_numbers(self, n_records: int, n_columns: int, n_classes: int, budget: PrivacyBudget) -> None:
+        if budget.is_infinite:
+            return
+        loss, share = margin_loss(self.loss, self.huber_width), budget.epsilon / n_problems_of(n_classes)
+        risk = risk_of_size(n_records, n_columns, 2, loss, float(self.regularization))
+        ball = Ball.around_zero(n_columns, self._radius(loss))
+        sampler_and_range(risk, ball, share, self.adjacency, self.sampler)
 
     def _fit_rows(
         self, rows: FloatArray, labels: IntArray, n_classes: int, budget: PrivacyBudget, bits: BitSource

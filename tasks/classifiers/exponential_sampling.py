@@ -148,23 +148,12 @@ def exponential_sample(
     Bassily, Smith, Thakurta (2014), algorithm 2, section 3 (law and utility), section 6 (grid walk).
     McSherry, Talwar (2007).
     """
-    if not math.isfinite(epsilon):
-        raise ValueError(f"epsilon must be finite, got epsilon={epsilon!r}")
-    usable_epsilon(epsilon)
-    if risk.dimension != convex_set.dimension:
-        raise ValueError(f"the risk has {risk.dimension} parameters, the set {convex_set.dimension} dimensions")
-    if sampler not in SAMPLERS:
-        raise ValueError(f"sampler must be one of {', '.join(map(repr, SAMPLERS))}, got sampler={sampler!r}")
     if not certify and sampler != "grid-walk":
         raise ValueError("certify=False is for sampler='grid-walk' alone: the others need no certificate")
-    k = range_bound_of(risk, convex_set, adjacency)
-    if sampler == "auto":
-        sampler = choose_sampler(risk, convex_set)
+    sampler, k = sampler_and_range(risk, convex_set, epsilon, adjacency, sampler, error_share)
     if sampler == "piecewise":
-        k += PIECEWISE_ERROR * (4.0 if adjacency == "replace_one" else 2.0)
         return ExponentialSample(sample_piecewise(risk, convex_set, k, epsilon, bits), sampler, True, k)
     losses = ExactLosses(on_exact_rows(risk), convex_set)
-    k += losses.range_excess(adjacency)
     details: dict[str, Any] = {}
     match sampler:
         case "net":
@@ -178,6 +167,48 @@ def exponential_sample(
         case _:
             return _grid_walk(losses, epsilon, k, bits, cells_per_axis, walk_steps, error_share, certify=certify)
     return ExponentialSample(theta, sampler, True, k, details)
+
+
+def sampler_and_range(
+    risk: EmpiricalRisk,
+    convex_set: ConvexSet,
+    epsilon: float,
+    adjacency: Adjacency,
+    sampler: Sampler = "auto",
+    error_share: float = ERROR_SHARE,
+) -> tuple[Sampler, float]:
+    """Which sampler `exponential_sample` takes, and its range bound k, by constants alone; parameters as there.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range, no sampler applies, or the table is too large for rounding to be paid for.
+    """
+    if not math.isfinite(epsilon):
+        raise ValueError(f"epsilon must be finite, got epsilon={epsilon!r}")
+    usable = usable_epsilon(epsilon)
+    if risk.dimension != convex_set.dimension:
+        raise ValueError(f"the risk has {risk.dimension} parameters, the set {convex_set.dimension} dimensions")
+    if sampler not in SAMPLERS:
+        raise ValueError(f"sampler must be one of {', '.join(map(repr, SAMPLERS))}, got sampler={sampler!r}")
+    k = range_bound_of(risk, convex_set, adjacency)
+    if sampler == "auto":
+        sampler = choose_sampler(risk, convex_set)
+    if sampler == "piecewise":
+        return sampler, k + PIECEWISE_ERROR * (4.0 if adjacency == "replace_one" else 2.0)
+    losses = ExactLosses(risk, convex_set)
+    k += losses.range_excess(adjacency)
+    if sampler == "rejection":
+        losses.refuse_unpaid_rounding(k)
+    if sampler == "grid-walk":
+        if isinstance(error_share, bool) or not 0.0 < error_share < 1.0:
+            raise ValueError(f"error_share must be in (0, 1), got error_share={error_share!r}")
+        largest = _largest_exponent(losses, usable * (1.0 - error_share) / k)
+        if not largest * 2.0**-50 <= 0.25 * epsilon * EPSILON_SLACK:
+            raise ValueError(
+                f"the grid walk cannot pay for rounding exponents of up to {largest:.3g}: take a smaller set or epsilon"
+            )
+    return sampler, k
 
 
 def choose_sampler(risk: EmpiricalRisk, convex_set: ConvexSet) -> Literal["piecewise", "net", "rejection"]:
@@ -204,6 +235,13 @@ def choose_sampler(risk: EmpiricalRisk, convex_set: ConvexSet) -> Literal["piece
     )
 
 
+def _largest_exponent(losses: ExactLosses, scale: float) -> float:
+    """Bound of the difference of two of a walk's exponents."""
+    risk, convex_set = losses.risk, losses.convex_set
+    slope = scale * risk.n_records * (risk.lipschitz + regularization_of(risk) * norm_bounds(convex_set)[1])
+    return slope * convex_set.diameter
+
+
 def _on_lattice(theta: FloatArray, convex_set: ConvexSet) -> FloatArray:
     spacing = 2.0 ** math.floor(math.log2(convex_set.diameter * 2.0**-_RELEASE_BITS))
     return np.rint(theta / spacing) * spacing
@@ -220,11 +258,9 @@ def _grid_walk(
     *,
     certify: bool,
 ) -> ExponentialSample:
-    if isinstance(error_share, bool) or not 0.0 < error_share < 1.0:
-        raise ValueError(f"error_share must be in (0, 1), got error_share={error_share!r}")
     if walk_steps is not None and (isinstance(walk_steps, bool) or int(walk_steps) != walk_steps or walk_steps < 1):
         raise ValueError(f"walk_steps must be a whole number of at least 1, got walk_steps={walk_steps!r}")
-    risk, convex_set = losses.risk, losses.convex_set
+    risk = losses.risk
     if certify and risk.dimension > 2:
         raise ValueError(
             f"the grid walk is certified in at most two dimensions, got {risk.dimension}; without a certificate it is "
@@ -234,13 +270,7 @@ def _grid_walk(
         raise ValueError("certify=False needs walk_steps")
     cells = cells_per_axis if cells_per_axis is not None else (128 if risk.dimension == 1 else 24)
     scale = usable_epsilon(epsilon) * (1.0 - error_share) / k
-    slope = scale * risk.n_records * (risk.lipschitz + regularization_of(risk) * norm_bounds(convex_set)[1])
-    largest = slope * convex_set.diameter
-    if not largest * 2.0**-50 <= 0.25 * epsilon * EPSILON_SLACK:
-        raise ValueError(
-            f"the grid walk cannot pay for rounding exponents of up to {largest:.3g}: take a smaller set or epsilon"
-        )
-    walk = grid_walk_for(losses, scale, cells, largest)
+    walk = grid_walk_for(losses, scale, cells, _largest_exponent(losses, scale))
     if not certify:
         assert walk_steps is not None
         theta = walk.sample_uncertified(walk_steps, _MOST_UNCERTIFIED_RUNS, bits)

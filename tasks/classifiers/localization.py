@@ -17,7 +17,7 @@ from schemas.events import Event
 from schemas.learning import Adjacency
 from tasks.classifiers.base import PrivateClassifier
 from tasks.classifiers.budget import PrivacyBudget
-from tasks.classifiers.certified import minimiser_norm_bound
+from tasks.classifiers.certified import minimiser_norm_bound, refuse_uncertifiable
 from tasks.classifiers.convex_sets import Ball, BallIntersection
 from tasks.classifiers.exponential_sampling import exponential_sample
 from tasks.classifiers.fit import Fit
@@ -30,8 +30,11 @@ from tasks.classifiers.output_perturbation import (
     assumptions_on_size,
     checked_risk_parameters,
     perturbed_minimum,
+    plan_perturbation,
     regularised_risk,
+    regularised_risk_of_size,
 )
+from tasks.classifiers.risk_of_size import n_problems_of
 from tasks.classifiers.risks import EmpiricalRisk, MarginRisk
 from tasks.classifiers.row_map import NormRule
 from tasks.noise.bits import BitSource
@@ -230,12 +233,16 @@ def localization(
     Bassily, Smith, Thakurta (2014), algorithm 4 and theorem 4.2; appendix B.
     """
     first, second = stage_budgets(budget, share)
-    if budget.is_pure and not budget.is_infinite:
-        refuse_what_cannot_be_sampled(
-            risk, convex_set, first, second, adjacency, failure_probability=failure_probability, tolerance=tolerance
-        )
-    elif not budget.is_infinite:
-        plan_noisy_sgd(by_public_numbers(risk), second, adjacency, "practical", n_steps, 1.0)
+    refuse_localization(
+        risk,
+        convex_set,
+        budget,
+        adjacency=adjacency,
+        share=share,
+        failure_probability=failure_probability,
+        tolerance=tolerance,
+        n_steps=n_steps,
+    )
     localized = localize(
         risk,
         convex_set,
@@ -265,6 +272,36 @@ def localization(
         )
         theta, events = outcome.theta, (*localized.events, *outcome.events)
     return Localization(theta, localized, events)
+
+
+def refuse_localization(
+    risk: EmpiricalRisk,
+    convex_set: Ball,
+    budget: PrivacyBudget,
+    *,
+    adjacency: Adjacency,
+    share: float,
+    failure_probability: float,
+    tolerance: float,
+    n_steps: int,
+) -> None:
+    """Refuse what `localization` cannot do, by the constants of the risk alone; parameters as there.
+
+    Raises
+    ------
+    ValueError
+        If the second stage cannot sample or descend in whatever set the first one gives, or the first one's minimiser
+        cannot be certified.
+    """
+    first, second = stage_budgets(budget, share)
+    if budget.is_pure and not budget.is_infinite:
+        refuse_what_cannot_be_sampled(
+            risk, convex_set, first, second, adjacency, failure_probability=failure_probability, tolerance=tolerance
+        )
+    elif not budget.is_infinite:
+        plan_noisy_sgd(by_public_numbers(risk), second, adjacency, "practical", n_steps, 1.0)
+    plan = plan_perturbation(risk, first, adjacency=adjacency, tolerance=tolerance)
+    refuse_uncertifiable(risk, plan.tolerance)
 
 
 class LocalizationClassifier(PrivateClassifier):
@@ -376,6 +413,36 @@ class LocalizationClassifier(PrivateClassifier):
     def _assumptions(self) -> list[str]:
         return assumptions_on_size(super()._assumptions(), self.adjacency, self.public_size)
 
+    def _shared(self, n_classes: int, budget: PrivacyBudget) -> tuple[int, PrivacyBudget]:
+        """How many problems are localised by themselves, and what each of them may spend."""
+        if not budget.is_pure or budget.is_infinite:
+            return 1, budget
+        n_problems = n_problems_of(n_classes)
+        return n_problems, PrivacyBudget(budget.epsilon / n_problems)
+
+    def _refuse_numbers(self, n_records: int, n_columns: int, n_classes: int, budget: PrivacyBudget) -> None:
+        n_problems, each = self._shared(n_classes, budget)
+        problem = regularised_risk_of_size(
+            n_records,
+            n_columns,
+            2 if n_problems > 1 else n_classes,
+            loss=self.loss,
+            huber_width=self.huber_width,
+            regularization=self.regularization,
+            public_size=self.public_size,
+            adjacency=self.adjacency,
+        )
+        refuse_localization(
+            problem,
+            Ball.around_zero(problem.dimension, minimiser_norm_bound(problem)),
+            each,
+            adjacency=self.adjacency,
+            share=self.share,
+            failure_probability=self.failure_probability,
+            tolerance=self.tolerance,
+            n_steps=self.n_steps,
+        )
+
     def _fit_rows(
         self, rows: FloatArray, labels: IntArray, n_classes: int, budget: PrivacyBudget, bits: BitSource
     ) -> Fit:
@@ -391,7 +458,7 @@ class LocalizationClassifier(PrivateClassifier):
         )
         pure = budget.is_pure and not budget.is_infinite
         problems = [risk.problem(j) for j in range(risk.n_problems)] if pure else [risk]
-        each = PrivacyBudget(budget.epsilon / len(problems)) if pure else budget
+        _, each = self._shared(n_classes, budget)
         found = [self._localization(problem, each, bits) for problem in problems]
         events: tuple[Event, ...] = (budget.as_approximate(),) if pure else tuple(found[0].events)
         return Fit(

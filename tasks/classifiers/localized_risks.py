@@ -12,11 +12,10 @@ from tasks.classifiers.ball_gaussian import LEAST_LOG_MASS, log_lower_gamma
 from tasks.classifiers.budget import PrivacyBudget
 from tasks.classifiers.certified import largest_size
 from tasks.classifiers.convex_sets import Ball, BallIntersection
-from tasks.classifiers.exact_losses import ExactLosses
+from tasks.classifiers.exact_losses import MOST_ROUNDINGS, ExactLosses
 from tasks.classifiers.exponential_sampling import choose_sampler
 from tasks.classifiers.output_perturbation import plan_perturbation
 from tasks.classifiers.range_bounds import range_bound_of
-from tasks.classifiers.rejection_sampler import MOST_ROUNDINGS
 from tasks.classifiers.risks import EmpiricalRisk, MarginRisk, SquaredDistance, total_strong_convexity
 from tasks.classifiers.selection_law import usable_epsilon
 
@@ -38,6 +37,9 @@ class PublicMarginRisk(MarginRisk):
 
     `n_records` times `strong_convexity` is the weight of the regulariser still, so that step sizes are what they were.
     """
+
+    def __post_init__(self) -> None:
+        """Nothing: what it is made of was checked."""
 
     @property
     def n_records(self) -> int:
@@ -84,7 +86,7 @@ def refuse_what_cannot_be_sampled(
     balls = [(whole, whole)] if radius >= whole.radius else []
     if radius < 2.0 * whole.radius:
         farthest = (float(np.linalg.norm(whole.centre)) + whole.radius) * (1.0 + 1e-9)
-        balls.append((Ball(np.eye(p)[0] * farthest, radius), Ball.around_zero(p, radius)))
+        balls.append((Ball(np.append(farthest, np.zeros(p - 1)), radius), Ball.around_zero(p, radius)))
     for far, near in balls:
         losses, inner = ExactLosses(risk_on(risk, far), far), risk_on(risk, near)
         if sampler != "rejection":

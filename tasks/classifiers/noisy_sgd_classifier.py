@@ -17,7 +17,9 @@ from tasks.classifiers.exact_rows import on_row_grid, query_grid
 from tasks.classifiers.fit import Fit
 from tasks.classifiers.losses import margin_loss
 from tasks.classifiers.noisy_sgd import Averaging, Schedule, StepRule, noisy_sgd
+from tasks.classifiers.noisy_sgd_plan import plan_noisy_sgd
 from tasks.classifiers.number_checks import check_number
+from tasks.classifiers.risk_of_size import risk_of_size
 from tasks.classifiers.risks import MarginRisk, signs_of
 from tasks.classifiers.row_map import NormRule
 from tasks.noise.bits import BitSource
@@ -161,6 +163,11 @@ n_jobs, random_state
         if self.data_norm is None and self.step_size == "smooth":
             raise ValueError("step_size='smooth' needs a data_norm: rows of any length have no common smoothness")
         return budget
+
+    def _refuse_numbers(self, n_records: int, n_columns: int, n_classes: int, budget: PrivacyBudget) -> None:
+        if self.schedule == "paper":  # whose checks ask for n and a finite Lipschitz constant alone
+            risk = risk_of_size(n_records, n_columns, n_classes, margin_loss(self.loss, self.huber_width))
+            plan_noisy_sgd(risk, budget, self.adjacency, "paper", self.n_steps, self.sampling_probability)
 
     def _fit_rows(
         self, rows: FloatArray, labels: IntArray, n_classes: int, budget: PrivacyBudget, bits: BitSource

@@ -13,7 +13,7 @@ from schemas.learning import Adjacency
 from tasks.accounting.gaussian_profile import gaussian_mu
 from tasks.classifiers.base import PrivateClassifier
 from tasks.classifiers.budget import PrivacyBudget
-from tasks.classifiers.certified import certified_minimum
+from tasks.classifiers.certified import certified_minimum, refuse_uncertifiable
 from tasks.classifiers.fit import Fit
 from tasks.classifiers.lattice import SLACK, lattice_for, norm_noise
 from tasks.classifiers.number_checks import check_number
@@ -23,6 +23,7 @@ from tasks.classifiers.output_perturbation import (
     checked_risk_parameters,
     parts_of,
     regularised_risk,
+    regularised_risk_of_size,
 )
 from tasks.classifiers.risks import MarginRisk
 from tasks.classifiers.row_map import NormRule
@@ -188,7 +189,7 @@ def objective_perturbation(risk: MarginRisk, plan: ObjectivePlan, bits: BitSourc
     Iyengar, Near, Song, Thakkar, Thakurta, Wang (2019), algorithm 1.
     """
     p, lam = risk.dimension, plan.regularization
-    whole = replace(risk, regularization=lam / risk.nominal_size)
+    whole, bound = _whole(risk, plan), _linear_bound(risk, plan)
     if plan.noise_scale == 0.0:
         return certified_minimum(whole, plan.gradient_tolerance / lam, np.zeros(p)).theta
     size = plan.noise_scale if plan.gaussian else math.sqrt(p) * plan.noise_scale
@@ -199,8 +200,6 @@ def objective_perturbation(risk: MarginRisk, plan: ObjectivePlan, bits: BitSourc
     longest = 100.0 * (p + 1) * size  # |b| is beyond it with a probability below 2^-128
     off = 0.5 * math.sqrt(p) * spacing + 2.0**-40 * longest
     tau = (plan.gradient_tolerance + off) / lam * SLACK
-    # |b| is beyond the bound with a probability below 2^-128: tails of chi of p degrees of freedom and of Gamma(p)
-    bound = plan.noise_scale * (math.sqrt(p) + 14.0 if plan.gaussian else p + math.sqrt(180.0 * p) + 90.0)
     theta = certified_minimum(whole, plan.gradient_tolerance / lam, b, linear_bound=bound).theta
     released = plan.released
     if released.is_pure:
@@ -208,6 +207,17 @@ def objective_perturbation(risk: MarginRisk, plan: ObjectivePlan, bits: BitSourc
         return lattice.add_norm_noise(theta, released.epsilon, bits)
     lattice = lattice_for(p, 2.0 * tau, 1.0 / released.mu)
     return lattice.add_gaussian(theta, 1.0 / released.mu, bits)
+
+
+def _whole(risk: MarginRisk, plan: ObjectivePlan) -> MarginRisk:
+    """The risk with the plan's regulariser."""
+    return replace(risk, regularization=plan.regularization / risk.nominal_size)
+
+
+def _linear_bound(risk: MarginRisk, plan: ObjectivePlan) -> float:
+    """|b| is beyond it with a probability below 2^-128: tails of chi of p degrees of freedom and of Gamma(p)."""
+    p = risk.dimension
+    return plan.noise_scale * (math.sqrt(p) + 14.0 if plan.gaussian else p + math.sqrt(180.0 * p) + 90.0)
 
 
 class ObjectivePerturbationClassifier(PrivateClassifier):
@@ -301,6 +311,32 @@ class ObjectivePerturbationClassifier(PrivateClassifier):
     def _assumptions(self) -> list[str]:
         return assumptions_on_size(super()._assumptions(), self.adjacency, self.public_size)
 
+    def _plan(self, risk: MarginRisk, budget: PrivacyBudget) -> ObjectivePlan:
+        return plan_objective(
+            risk,
+            budget,
+            adjacency=self.adjacency,
+            regularization=risk.total_regularization,
+            target_norm=float(self.target_norm) * math.sqrt(risk.n_problems),
+            tolerance=self.tolerance,
+        )
+
+    def _refuse_numbers(self, n_records: int, n_columns: int, n_classes: int, budget: PrivacyBudget) -> None:
+        risk = regularised_risk_of_size(
+            n_records,
+            n_columns,
+            n_classes,
+            loss=self.loss,
+            huber_width=self.huber_width,
+            regularization=self.regularization,
+            public_size=self.public_size,
+            adjacency=self.adjacency,
+        )
+        plan = self._plan(risk, budget)
+        refuse_uncertifiable(
+            _whole(risk, plan), plan.gradient_tolerance / plan.regularization, _linear_bound(risk, plan)
+        )
+
     def _fit_rows(
         self, rows: FloatArray, labels: IntArray, n_classes: int, budget: PrivacyBudget, bits: BitSource
     ) -> Fit:
@@ -314,14 +350,7 @@ class ObjectivePerturbationClassifier(PrivateClassifier):
             public_size=self.public_size,
             adjacency=self.adjacency,
         )
-        plan = plan_objective(
-            risk,
-            budget,
-            adjacency=self.adjacency,
-            regularization=risk.total_regularization,
-            target_norm=float(self.target_norm) * math.sqrt(risk.n_problems),
-            tolerance=self.tolerance,
-        )
+        plan = self._plan(risk, budget)
         theta = objective_perturbation(risk, plan, bits)
         return Fit(
             weights=risk.weights(theta),

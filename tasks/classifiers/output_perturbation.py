@@ -15,12 +15,13 @@ from schemas.events import Event
 from schemas.learning import Adjacency
 from tasks.classifiers.base import PrivateClassifier
 from tasks.classifiers.budget import PrivacyBudget
-from tasks.classifiers.certified import certified_minimum, minimiser_norm_bound
+from tasks.classifiers.certified import certified_minimum, minimiser_norm_bound, refuse_uncertifiable
 from tasks.classifiers.convex_sets import Ball, ConvexSet
 from tasks.classifiers.fit import Fit
 from tasks.classifiers.lattice import VectorLattice, lattice_for
 from tasks.classifiers.losses import margin_loss
 from tasks.classifiers.number_checks import check_count, check_number
+from tasks.classifiers.risk_of_size import n_problems_of, risk_of_size
 from tasks.classifiers.risks import EmpiricalRisk, MarginRisk, SquaredDistance, signs_of, total_strong_convexity
 from tasks.classifiers.row_map import NormRule
 from tasks.noise.bits import BitSource
@@ -259,6 +260,27 @@ def checked_risk_parameters(loss: str, huber_width: float, regularization: Any, 
         check_count("public_size", public_size)
 
 
+def regularised_risk_of_size(
+    n_records: int,
+    n_columns: int,
+    n_classes: int,
+    *,
+    loss: str,
+    huber_width: float,
+    regularization: float,
+    public_size: int | None,
+    adjacency: Adjacency,
+) -> MarginRisk:
+    """The constants of `regularised_risk` by numbers alone, see `risk_of_size`; parameters and errors as there."""
+    checked_risk_parameters(loss, huber_width, regularization, public_size)
+    if public_size is not None and adjacency == "replace_one" and n_records > 4 * public_size:
+        raise ValueError(
+            f"public_size must be at least a quarter of the number of rows, {n_records}, got public_size={public_size}"
+        )
+    own = margin_loss(loss, huber_width)
+    return risk_of_size(n_records, n_columns, n_classes, own, float(regularization), public_size)
+
+
 def regularised_risk(
     rows: FloatArray,
     labels: IntArray,
@@ -280,13 +302,17 @@ def regularised_risk(
     ValueError
         If a parameter is outside its range.
     """
-    checked_risk_parameters(loss, huber_width, regularization, public_size)
-    if public_size is not None and adjacency == "replace_one" and len(rows) > 4 * public_size:
-        raise ValueError(
-            f"public_size must be at least a quarter of the number of rows, {len(rows)}, got public_size={public_size}"
-        )
-    signs = signs_of(labels, n_classes)
-    return MarginRisk(rows, signs, margin_loss(loss, huber_width), float(regularization), public_size)
+    own = regularised_risk_of_size(
+        len(rows),
+        rows.shape[1],
+        n_classes,
+        loss=loss,
+        huber_width=huber_width,
+        regularization=regularization,
+        public_size=public_size,
+        adjacency=adjacency,
+    )
+    return MarginRisk(rows, signs_of(labels, n_classes), own.loss, own.regularization, own.public_size)
 
 
 def assumptions_on_size(assumed: list[str], adjacency: Adjacency, public_size: int | None) -> list[str]:
@@ -423,14 +449,30 @@ class OutputPerturbationClassifier(PrivateClassifier):
     def _assumptions(self) -> list[str]:
         return assumptions_on_size(super()._assumptions(), self.adjacency, self.public_size)
 
+    def _regularization(self, n_records: int, n_columns: int, n_classes: int, budget: PrivacyBudget) -> float:
+        if self.regularization is not None:
+            return self.regularization
+        size = n_records if self.public_size is None else int(self.public_size)
+        return default_regularization(size, n_problems_of(n_classes), n_columns, budget, self.adjacency)
+
+    def _refuse_numbers(self, n_records: int, n_columns: int, n_classes: int, budget: PrivacyBudget) -> None:
+        risk = regularised_risk_of_size(
+            n_records,
+            n_columns,
+            n_classes,
+            loss=self.loss,
+            huber_width=self.huber_width,
+            regularization=self._regularization(n_records, n_columns, n_classes, budget),
+            public_size=self.public_size,
+            adjacency=self.adjacency,
+        )
+        plan = plan_perturbation(risk, budget, adjacency=self.adjacency, tolerance=self.tolerance)
+        refuse_uncertifiable(risk, plan.tolerance)
+
     def _fit_rows(
         self, rows: FloatArray, labels: IntArray, n_classes: int, budget: PrivacyBudget, bits: BitSource
     ) -> Fit:
-        regularization = self.regularization
-        if regularization is None:
-            size = len(rows) if self.public_size is None else int(self.public_size)
-            n_problems = 1 if n_classes == 2 else n_classes
-            regularization = default_regularization(size, n_problems, rows.shape[1], budget, self.adjacency)
+        regularization = self._regularization(len(rows), rows.shape[1], n_classes, budget)
         risk = regularised_risk(
             rows,
             labels,

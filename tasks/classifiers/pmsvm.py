@@ -18,8 +18,8 @@ from tasks.classifiers.multiclass_losses import LossName, MulticlassLoss, multic
 from tasks.classifiers.number_checks import check_number
 from tasks.classifiers.row_map import NormRule
 from tasks.classifiers.row_scaling import column_factors
-from tasks.classifiers.weight_perturbation import fit_by_weights
-from tasks.classifiers.whitening import private_whitening, whitened
+from tasks.classifiers.weight_perturbation import fit_by_weights, refuse_uncertifiable_weights
+from tasks.classifiers.whitening import private_whitening, refuse_unwhitenable, whitened
 from tasks.noise.bits import BitSource
 
 __all__ = ["PMSVMClassifier"]
@@ -235,6 +235,13 @@ class PMSVMClassifier(PrivateClassifier):
         else:
             mu, own = budget.share(share).mu, budget.share(1.0 - share)
         return (GaussianEvent(noise_multiplier=1.0 / mu),), own, private_whitening(features, mu, self.adjacency, bits)
+
+    def _refuse_numbers(self, n_records: int, n_columns: int, n_classes: int, budget: PrivacyBudget) -> None:
+        if self.method == "weight":
+            loss, C = self._loss(), None if self.C is None else float(self.C)
+            refuse_uncertifiable_weights(n_records, n_columns, n_classes, loss, C, budget, self.adjacency)
+        elif self.whitening_share:
+            refuse_unwhitenable(n_records)
 
     def _fit_rows(
         self, rows: FloatArray, labels: IntArray, n_classes: int, budget: PrivacyBudget, bits: BitSource

@@ -26,7 +26,6 @@ LEAST_ACCEPTANCE = 1e-5
 
 _FIRST_BATCH, _LARGEST_BATCH = 4, 256
 _MOST_STEPS = 200  # of the search for the anchor
-MOST_ROUNDINGS = 2**29  # records times (parameters + 16): the slack pays for their roundings
 _NEAR = 0.1  # standard deviations from the anchor to its proposals' expectation: less than 1 % of the bound's exponent
 
 
@@ -131,14 +130,7 @@ def sample_by_rejection(
             f"and regularization {risk.strong_convexity}; a regularization of at least smoothness / 23 (for one vector "
             "of weights) or a smoother loss is needed"
         )
-    reach = float(np.linalg.norm(losses.reference)) + convex_set.diameter
-    largest = (risk.lipschitz + risk.strong_convexity * reach) * convex_set.diameter / range_bound
-    if not risk.n_records * (risk.dimension + 16) * largest <= MOST_ROUNDINGS:
-        raise ValueError(
-            f"rejection sampling cannot pay for rounding with {risk.n_records} records, {risk.dimension} parameters: "
-            f"their number times (p + 16) times {largest:.3g} must be at most 2^29; take output or objective "
-            "perturbation, or a part of the records"
-        )
+    losses.refuse_unpaid_rounding(range_bound)
     match convex_set:
         case Ball():
             ball = convex_set

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,8 @@ from schemas.learning import Adjacency
 from tasks.classifiers.budget import PrivacyBudget
 from tasks.classifiers.dual import UNIT_ROUNDOFF
 from tasks.classifiers.lattice import lattice_for
-from tasks.classifiers.multiclass_losses import MulticlassLoss
+from tasks.classifiers.multiclass_losses import AllPairsHinge, CrammerSingerHinge, MulticlassLoss
+from tasks.classifiers.multiclass_newton import newton_solve
 from tasks.classifiers.solver import NotCertifiedError, minimise
 from tasks.noise.bits import BitSource
 
@@ -23,6 +24,7 @@ __all__ = [
     "certified_minimiser",
     "fit_by_weights",
     "gradient_rounding",
+    "refuse_uncertifiable_weights",
     "weight_sensitivity",
 ]
 
@@ -33,7 +35,8 @@ RELATIVE_TOLERANCE = 1e-3
 """Of the solver, over the sensitivity of the exact minimiser: so much more noise, twice, is what inexactness costs."""
 
 _ROUNDING_PART = 0.49  # of the tolerance: half is the solver's, and a little is for rounding its own gradient's norm
-_MOST_ACCELERATED_STEPS = 20_000
+_MOST_SOLVED = 512  # parameters of a Newton step: its matrix is formed
+_FACTORS = (math.inf, 10.0, 4.0, 2.0)  # by which a hinge's smoothing falls, if need be, on the way to its minimiser
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +87,11 @@ class MulticlassRisk:
         value = 0.5 * float(theta @ theta) + scale * float(np.sum(self.loss.value(scores, self.labels)))
         return value, theta + scale * (self.loss.slopes(scores, self.labels).T @ self.rows).ravel()
 
+    def hessian_solve(self, theta: FloatArray, vector: FloatArray) -> FloatArray:
+        """The Hessian's inverse times a vector, shape (c d,)."""
+        weights, scale = theta.reshape(self.n_classes, -1), self.C / len(self.rows)
+        return newton_solve(self.rows, self.labels, self.loss, weights, scale, vector)
+
 
 def weight_sensitivity(lipschitz: float, C: float, n_records: int, parts: int) -> float:
     """Bound of the distance of the exact minimisers for two neighbouring tables: `parts` lipschitz C / n.
@@ -126,25 +134,29 @@ def certified_minimiser(risk: MulticlassRisk, tolerance: float) -> FloatArray:
     Raises
     ------
     NotCertifiedError
-        If the number of steps kept the solver from it, which depends on the records.
+        If rounding leads the solver astray, which depends on the records.
     ValueError
         If, by public numbers alone, rounding takes more than the tolerance has room for, whatever the records are.
 
     Notes
     -----
     The objective is 1-strongly convex, so the norm of its exact gradient bounds the distance. Half of the tolerance is
-    asked of the gradient as computed, and what that may be off (`gradient_rounding`) must fit into the rest. Where
-    quasi-Newton steps stall, accelerated gradient steps follow, which shrink the error by 1 - 1 / sqrt(kappa) each
-    (Nesterov 2018, theorem 2.2.3), kappa = 1 + C times the loss's smoothness.
+    asked of the gradient as computed, and what that may be off (`gradient_rounding`) must fit into the rest.
+
+    Quasi-Newton steps come first, then, where c d is at most 512, Newton steps, and both again by way of smoother
+    hinges. What they leave is for accelerated gradient steps, which reach every t in exact arithmetic, after at most
+    ceil(sqrt(kappa) log(2 kappa |g|^2 / t^2)) of them, g the gradient they start from and kappa = 1 + C times the
+    loss's smoothness. Proof: with F the objective and w its minimiser, after k of them F - F(w) <= exp(-k /
+    sqrt(kappa)) (F(start) - F(w) + |start - w|^2 / 2) (Nesterov 2018, theorem 2.2.3); the bracket is at most |g|^2, as
+    F - F(w) <= |g|^2 / 2 and |start - w| <= |g| by strong convexity; and a gradient's square is at most 2 kappa (F -
+    F(w)).
     """
-    if not _rounding_at(risk, _norm_bound(risk) + tolerance) <= _ROUNDING_PART * tolerance:
-        raise ValueError(
-            f"C={risk.C!r} is more than doubles can certify a minimiser for, with so many records and such smoothing; "
-            "nothing was released. Choose a smaller C or more smoothing"
-        )
+    _refuse_uncertifiable(risk, tolerance)
     wanted = 0.5 * tolerance
-    found = minimise(risk.value_and_gradient, np.zeros(risk.dimension), 1.0, tolerance=wanted)
-    theta, length = found.theta, found.gradient_norm
+    for factor in _FACTORS:
+        theta, length = _continued(risk, wanted, factor)
+        if length <= wanted or risk.dimension > _MOST_SOLVED:
+            break
     if length > wanted:
         theta, length = _accelerated(risk, theta, wanted)
     certified = length * (1.0 + (risk.dimension + 4) * UNIT_ROUNDOFF) + gradient_rounding(risk, theta)
@@ -154,6 +166,60 @@ def certified_minimiser(risk: MulticlassRisk, tolerance: float) -> FloatArray:
             "depends on the records and is for whoever holds them. Choose a smaller C or more smoothing"
         )
     return theta.reshape(risk.n_classes, -1)
+
+
+def _refuse_uncertifiable(risk: MulticlassRisk, tolerance: float) -> None:
+    if not _rounding_at(risk, _norm_bound(risk) + tolerance) <= _ROUNDING_PART * tolerance:
+        raise ValueError(
+            f"C={risk.C!r} is more than doubles can certify a minimiser for, with so many records and such smoothing; "
+            "nothing was released. Choose a smaller C or more smoothing"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _RiskOfSize(MulticlassRisk):
+    """Constants alone, of rows that no memory holds."""
+
+    def __post_init__(self) -> None:
+        """Nothing: the check of a `MulticlassRisk` looks at every row."""
+
+
+def refuse_uncertifiable_weights(
+    n_records: int,
+    n_columns: int,
+    n_classes: int,
+    loss: MulticlassLoss,
+    C: float | None,
+    budget: PrivacyBudget,
+    adjacency: Adjacency,
+) -> None:
+    """Refuse, by public numbers alone, what `fit_by_weights` cannot certify of any table of this size.
+
+    Parameters
+    ----------
+    n_records, n_columns, n_classes : int
+        Neither memory nor time grows with the number of records.
+    loss, C, budget, adjacency
+        As for `fit_by_weights`.
+
+    Raises
+    ------
+    ValueError
+        If rounding takes more than the tolerance has room for.
+    """
+    C, exact = _scales(n_records, n_classes, loss, C, budget, adjacency)
+    rows, labels = np.broadcast_to(0.0, (n_records, n_columns)), np.broadcast_to(np.int64(0), n_records)
+    _refuse_uncertifiable(_RiskOfSize(rows, labels, n_classes, loss, C), RELATIVE_TOLERANCE * exact)
+
+
+def _scales(
+    n_records: int, n_classes: int, loss: MulticlassLoss, C: float | None, budget: PrivacyBudget, adjacency: Adjacency
+) -> tuple[float, float]:
+    """C, and the exact minimiser's sensitivity."""
+    unit = weight_sensitivity(loss.lipschitz(n_classes), 1.0, n_records, 2 if adjacency == "replace_one" else 1)
+    if C is None:
+        C = min(float(n_records), budget.mu / (n_classes * unit))
+    return float(C), float(C) * unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,23 +274,20 @@ def fit_by_weights(
     weights is that near to its exact minimiser. The noise is calibrated by theorem 8 of Balle, Wang (2018).
     """
     lipschitz, replaced = loss.lipschitz(n_classes), adjacency == "replace_one"
-    unit = weight_sensitivity(lipschitz, 1.0, len(rows), 2 if replaced else 1)
-    if C is None:
-        C = min(float(len(rows)), budget.mu / (n_classes * unit))
-    exact = float(C) * unit
+    C, exact = _scales(len(rows), n_classes, loss, C, budget, adjacency)
     tolerance = RELATIVE_TOLERANCE * exact
-    weights = certified_minimiser(MulticlassRisk(rows, labels, n_classes, loss, float(C)), tolerance)
+    weights = certified_minimiser(MulticlassRisk(rows, labels, n_classes, loss, C), tolerance)
     proof = (
         f"the minimiser of a 1-strongly convex objective moves by at most {'2 L C / n' if replaced else 'L C / n'}, "
         f"L = {lipschitz:.6g}, plus twice the solver's certified tolerance; analytic Gaussian calibration (Balle, Wang "
         "2018, theorem 8)"
     )
     if budget.is_infinite:
-        return WeightFit(weights, float(C), 0.0, (), proof)
+        return WeightFit(weights, C, 0.0, (), proof)
     multiplier = 1.0 / budget.mu
     lattice = lattice_for(weights.size, exact + 2.0 * tolerance, multiplier)
     released = lattice.add_gaussian(weights, multiplier, bits)
-    return WeightFit(released, float(C), multiplier, (budget.as_gaussian(),), proof)
+    return WeightFit(released, C, multiplier, (budget.as_gaussian(),), proof)
 
 
 def gradient_rounding(risk: MulticlassRisk, theta: FloatArray) -> float:
@@ -255,11 +318,29 @@ def _rounding_at(risk: MulticlassRisk, length: float) -> float:
     return u * (sums + scores + 4.0 * length)
 
 
+def _continued(risk: MulticlassRisk, wanted: float, factor: float) -> tuple[FloatArray, float]:
+    """Newton steps from minimiser to minimiser, while a hinge's smoothing falls by a factor from 1 on to its own."""
+    losses = [risk.loss]
+    while isinstance(last := losses[-1], AllPairsHinge | CrammerSingerHinge) and last.smoothing * factor < 1.0:
+        losses.append(replace(last, smoothing=last.smoothing * factor))
+    theta, length = np.zeros(risk.dimension), math.inf
+    for loss in reversed(losses):
+        own = replace(risk, loss=loss)
+        solve = own.hessian_solve if own.dimension <= _MOST_SOLVED else None
+        found = minimise(own.value_and_gradient, theta, 1.0, tolerance=wanted, hessian_solve=solve)
+        theta, length = found.theta, found.gradient_norm
+    return theta, length
+
+
 def _accelerated(risk: MulticlassRisk, theta: FloatArray, wanted: float) -> tuple[FloatArray, float]:
-    """Nesterov's method from a point, until the gradient's norm is at most `wanted`; the last point and its norm."""
-    root, length = math.sqrt(risk.smoothness), math.inf
+    """Nesterov's method from a point, until the gradient's norm is at most `wanted`; the last point and its norm.
+
+    It takes the proven number of steps at most, see `certified_minimiser`.
+    """
+    root, length = math.sqrt(risk.smoothness), float(np.linalg.norm(risk.value_and_gradient(theta)[1]))
     momentum, before, ahead = (root - 1.0) / (root + 1.0), theta, theta
-    for _ in range(_MOST_ACCELERATED_STEPS):
+    most = math.ceil(root * (math.log(2.0) + 2.0 * math.log(root * length / wanted))) if length > wanted else 0
+    for _ in range(most):
         theta = ahead - risk.value_and_gradient(ahead)[1] / risk.smoothness
         ahead, before = theta + momentum * (theta - before), theta
         length = float(np.linalg.norm(risk.value_and_gradient(theta)[1]))

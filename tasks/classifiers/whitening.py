@@ -18,7 +18,7 @@ from tasks.classifiers.exact_rows import directions_and_lengths, on_weight_grid
 from tasks.classifiers.lattice import lattice_for
 from tasks.noise.bits import BitSource
 
-__all__ = ["private_whitening", "whitened"]
+__all__ = ["private_whitening", "refuse_unwhitenable", "whitened"]
 
 FloatArray = NDArray[np.float64]
 
@@ -88,8 +88,7 @@ def private_whitening(rows: FloatArray, mu: float, adjacency: Adjacency, bits: B
         raise ValueError(f"mu must be above 0, got mu={mu!r}")
     if adjacency not in ("replace_one", "add_remove"):
         raise ValueError(f"adjacency must be 'replace_one' or 'add_remove', got adjacency={adjacency!r}")
-    if len(rows) > _MOST_ROWS:
-        raise ValueError(f"whitening is for at most {_MOST_ROWS} rows, got {len(rows)}")
+    refuse_unwhitenable(len(rows))
     sensitivity = 1.0 if adjacency == "add_remove" else math.sqrt(2.0)
     whitening = np.eye(rows.shape[1])
     for share in _SHARES:
@@ -97,6 +96,18 @@ def private_whitening(rows: FloatArray, mu: float, adjacency: Adjacency, bits: B
         moment, edge = _released_moment(directions, math.sqrt(share) * mu, sensitivity, bits)
         whitening = on_weight_grid(_inverse_root(moment, edge) @ whitening.T).T
     return whitening
+
+
+def refuse_unwhitenable(n_rows: int) -> None:
+    """Refuse more rows than doubles hold the sums of.
+
+    Raises
+    ------
+    ValueError
+        If there are more than 2^22.
+    """
+    if n_rows > _MOST_ROWS:
+        raise ValueError(f"whitening is for at most {_MOST_ROWS} rows, got {n_rows}")
 
 
 def whitened(rows: FloatArray, whitening: FloatArray) -> FloatArray:

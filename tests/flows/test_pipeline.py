@@ -464,7 +464,7 @@ def test_what_tests_of_releases_draw_is_always_the_same() -> None:
     drawn = []
     for _ in range(2):
         with pytest.MonkeyPatch.context() as patched:
-            repeat_draws(patched)
+            repeat_draws(patched, members=True)
             members = pipeline.choose_members(np.zeros(20), 0.3, np.random.default_rng(), by_class=False)
             drawn.append((members.tolist(), OperatingSystemBits().words(4).tolist()))
             assert OperatingSystemBits().words(4).tolist() != drawn[-1][1]

@@ -28,7 +28,7 @@ from tasks.staging import Staging
 from tasks.verify import verify
 from tasks.workspace import Workspace
 from tests.projects import FEATURES, SPEC, changed, digits, write_project
-from tests.stand_in_classifier import stand_in, trainings
+from tests.stand_in_classifier import StandInClassifier, stand_in, trainings
 
 ENTRIES: list[dict[str, Any]] = [
     {"classifier": "pmsvm-adaptive", "epsilon": 4.0, "delta": 1e-5},
@@ -318,6 +318,24 @@ def test_nothing_is_spent_on_what_public_numbers_refuse(
     with pytest.raises(RequestRefused, match=r"needs 106 rows, got 105.*Nothing was spent"):
         pipeline.propose(spec, "a")
     assert _ledger(home).entries() == [] and not _staging(home).folder.exists()
+
+
+def test_nothing_is_spent_on_what_the_number_of_members_alone_refuses(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The made-up rows are fewer than the members, and are trained on without complaint."""
+
+    def refuse(_: object, n_records: int, *__: object) -> None:
+        if n_records > 100:
+            raise ValueError(f"{n_records} rows are too many")
+
+    stand_in(monkeypatch)
+    monkeypatch.setattr(StandInClassifier, "_refuse_numbers", refuse)
+    monkeypatch.setattr("tasks.private_classifiers._MOST_TRIED", 50)
+    spec = write_project(tmp_path / "p", WITH)
+    with pytest.raises(RequestRefused, match=r"105 rows are too many.*Nothing was spent"):
+        pipeline.propose(spec, "a")
+    assert trainings and _ledger(home).entries() == [] and not _staging(home).folder.exists()
 
 
 def test_a_budget_that_the_data_alone_would_fit_refuses_them_together(

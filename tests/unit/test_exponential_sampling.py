@@ -370,7 +370,7 @@ def test_tables_too_large_for_the_slack_are_refused(monkeypatch: pytest.MonkeyPa
 
     risk, ball = narrow(30)
     arguments: dict[str, Any] = {"adjacency": "replace_one", "bits": SeededBits(0), "sampler": "rejection"}
-    monkeypatch.setattr(rejection_sampler, "MOST_ROUNDINGS", 30 * 19 // 2)
+    monkeypatch.setattr(exact_losses, "MOST_ROUNDINGS", 30 * 19 // 2)
     with pytest.raises(ValueError, match="cannot pay for rounding with 30 records, 3"):
         exponential_sample(risk, ball, 1.0, **arguments)
     monkeypatch.setattr(exact_losses, "MOST_RECORDS", 29)

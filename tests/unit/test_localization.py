@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from schemas.events import ApproximateEvent, GaussianEvent
 from tasks.accounting.composition import composed_delta
 from tasks.accounting.gaussian_profile import gaussian_mu
-from tasks.classifiers import localized_risks, rejection_sampler
+from tasks.classifiers import exact_losses, localized_risks
 from tasks.classifiers.budget import PrivacyBudget
 from tasks.classifiers.certified import minimiser_norm_bound
 from tasks.classifiers.convex_sets import Ball, BallIntersection, Box
@@ -320,7 +320,7 @@ def test_tables_too_large_for_rounding_are_refused_before_anything_is_drawn(
         whole = Ball.around_zero(3, minimiser_norm_bound(risk))
         for share in (0.1, 0.5, 0.9):
             for limit in n * 19 * 1.5 ** np.arange(-4, 6):
-                for of in (rejection_sampler, localized_risks):
+                for of in (exact_losses, localized_risks):
                     monkeypatch.setattr(of, "MOST_ROUNDINGS", limit)
                 started.clear()
                 try:

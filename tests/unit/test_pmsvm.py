@@ -39,7 +39,7 @@ def test_defaults_learn_and_say_what_they_guarantee(method: Any, n_classes: int)
     X, y = table(n_classes=n_classes)
     names = np.array(["one", "three", "two"])
     model = PMSVMClassifier(epsilon=4.0, method=method).fit(X, names[y])
-    assert model.score(X, names[y]) > 0.85
+    assert model.score(X, names[y]) > (0.6 if method == "weight" else 0.95)
     assert model.coef_.shape == ((1, 5) if n_classes == 2 else (3, 5))
     assert model.intercept_.shape == ((1,) if n_classes == 2 else (3,))
     told = model.guarantee_
@@ -307,7 +307,7 @@ def test_the_solvers_tolerance_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> N
 def test_an_uncertified_minimiser_is_never_released(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = table(60)
     monkeypatch.setattr(weight_perturbation, "minimise", lambda of, start, *_, **__: Minimum(start, math.inf, math.inf))
-    monkeypatch.setattr(weight_perturbation, "_MOST_ACCELERATED_STEPS", 2)
+    monkeypatch.setattr(weight_perturbation, "_accelerated", lambda _, theta, __: (theta, math.inf))
     with pytest.raises(NotCertifiedError, match="nothing was released") as caught:
         PMSVMClassifier(method="weight").fit(X, y)
     assert not any(sign.isdigit() for sign in str(caught.value))  # it depends on the rows, so it tells no number
