@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from schemas.guarantee import ComparedMechanism
 from schemas.ledger import Balance, LedgerEntry
-from schemas.plan import Plan
+from schemas.plan import MOST_RELEASES_COUNTED, Plan
 from schemas.release import Publication
 
 _MOST_COLUMNS_SHOWN = 40
@@ -131,10 +131,11 @@ class Terminal:
         for what in plan.uncovered:
             self.out.print(f"not covered  {what}", markup=False)
         charge, balance = plan.guarantee.record, plan.balance
+        fitting = f"{'at least ' if plan.releases_left == MOST_RELEASES_COUNTED else ''}{plan.releases_left}"
         self.out.print(
             f"budget       epsilon {balance.budget.epsilon:g}, delta {balance.budget.delta:g} at record level; left: "
             f"{balance.remaining_epsilon:.6g}, {balance.remaining_delta:.3g}; this release costs {charge.epsilon:.6g}, "
-            f"{charge.delta:.3g}; {plan.releases_left} such releases fit, since charges compose tightly"
+            f"{charge.delta:.3g}; {fitting} such releases fit, since charges compose tightly"
         )
         if plan.rows_before_warning is not None:
             self.out.print(

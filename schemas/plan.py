@@ -8,6 +8,9 @@ from schemas.ledger import Balance
 from schemas.private_classifiers import PrivateClassifierName, TrainedPrivatelyOn
 from schemas.spec import Unit
 
+MOST_RELEASES_COUNTED = 1000
+"""To which the releases that fit a budget are counted; so many stand for at least so many."""
+
 
 class PlannedColumn(Model):
     """One feature and the noise it will get."""
@@ -66,7 +69,7 @@ class Plan(Model):
     balance: Balance
     fits_budget: bool
     releases_left: int
-    """How many more releases of this spec fit the budget, 1000 at most."""
+    """How many more releases of this spec fit the budget; 1000 stands for at least so many."""
     unperturbed_cells_per_row: float
     rows_before_warning: int | None
     """Member rows from which more than 0.1 cells are expected without noise; `null` for delta = 0."""

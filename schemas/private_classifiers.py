@@ -14,6 +14,8 @@ PrivateClassifierName = Literal[
 ]  # fmt: skip
 MAY_BE_PURE = frozenset({"exponential-sampling", "output-perturbation", "objective-perturbation", "localization"})
 """Classifiers that can be trained with delta 0."""
+ALWAYS_PURE = frozenset({"exponential-sampling"})
+"""Classifiers whose training has no use for delta; only bought means and scales have."""
 LEAST_SHARE = 0.001
 """The smallest `preprocessing_share` that is not 0; what a smaller one buys is noise."""
 TrainedPrivatelyOn = Literal["fabricated", "confidential"]
@@ -32,7 +34,8 @@ class PrivateTraining(Model):
     epsilon: Number | None = Field(default=None, gt=0, le=40)
     """Of one whole record, label included; stated where `confidential` is among `trained_on`, and only there."""
     delta: Number | None = Field(default=None, ge=0, lt=1)
-    """The same. 0 for the classifiers in `MAY_BE_PURE` only; any other number, however small, costs noise alone."""
+    """The same. 0 for `exponential-sampling` without a `preprocessing_share`, above 0 for those that are not in
+    `MAY_BE_PURE`."""
     preprocessing_share: Number = Field(default=0.0, ge=0, lt=1)
     """The part of the classifier's own budget that buys noisy means and scales to standardise the features by: 0, or at
     least 0.001."""
@@ -69,6 +72,11 @@ class PrivateTraining(Model):
             if self.delta == 0 and self.classifier not in MAY_BE_PURE:
                 raise ValueError(
                     f"{self.classifier} needs delta above 0; with delta 0 there are {', '.join(sorted(MAY_BE_PURE))}"
+                )
+            if self.delta != 0 and self.classifier in ALWAYS_PURE and not self.preprocessing_share:
+                raise ValueError(
+                    f"{self.classifier} is purely private: write `delta: 0`. A delta is of use only with a "
+                    "preprocessing_share, which buys means and scales"
                 )
             if self.delta == 0 and self.preprocessing_share:
                 raise ValueError("preprocessing_share needs delta above 0: means and scales get Gaussian noise")

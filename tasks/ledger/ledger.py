@@ -14,11 +14,11 @@ from schemas.errors import BudgetRefused, IntegrityFailed, RequestRefused
 from schemas.events import ApproximateEvent, Event
 from schemas.guarantee import Guarantee
 from schemas.ledger import Balance, EntryKind, LedgerEntry
+from schemas.plan import MOST_RELEASES_COUNTED
 from schemas.spec import Budget
 from tasks.ledger.chain import next_entry, read_chain
 from tasks.ledger.database import Database, Writer
 
-_MOST_COUNTED = 1000
 _ROUNDING = 1e-9
 """Relative slack for sums in floating point: a budget of ten equal charges takes exactly ten."""
 
@@ -271,7 +271,7 @@ class Ledger:
         """How many more releases that each run `events` fit what the data set has left, counted up to 1000."""
         entries = self.entries(dataset)
         spent, held = _events(entries), _budget(entries) or budget
-        fitting, refused = 0, _MOST_COUNTED + 1
+        fitting, refused = 0, MOST_RELEASES_COUNTED + 1
         step = 1
         while refused - fitting > 1:
             number = min(fitting + step, refused - 1)

@@ -7,6 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from schemas.audit import AuditReport
+from schemas.measures import FEWEST_ROWS
 from schemas.utility import CategoryUtility, ColumnUtility
 from tasks.reporting import figures
 from tasks.reporting.figure import Figure
@@ -16,6 +17,10 @@ from tasks.reporting.numbers import decimals_for, fixed, percent, plural, signif
 
 LONGEST_NAME = 80
 """Letters of a name in a table; longer ones lose their middle."""
+_NOT_COMPUTED = (
+    f"Not computed: fewer than {FEWEST_ROWS} values are present in one of the tables, or differ from the most frequent "
+    "real one."
+)
 _ONE_INTERVAL = "Too few real rows apart from one value to show a distribution."
 MOST_OPEN = 12
 """Columns whose pictures stand open; those of more are folded."""
@@ -100,7 +105,7 @@ def small_figures(report: AuditReport) -> list[SmallFigure]:
 
 def _ordered(column: ColumnUtility, decimals: int) -> SmallFigure:
     if column.kolmogorov_smirnov is None:
-        return SmallFigure(_name(column), None, "Not computed: too few values are present in one of the tables.")
+        return SmallFigure(_name(column), None, _NOT_COMPUTED)
     reading = f"Kolmogorov-Smirnov distance {fixed(column.kolmogorov_smirnov, decimals)}."
     if column.histogram is None:
         return SmallFigure(_name(column), None, f"{reading} The report holds no histogram.")
@@ -199,7 +204,8 @@ def quantile_table(report: AuditReport) -> dict[str, Any]:
 
 
 def _distance(column: ColumnUtility) -> float:
-    return 1.0 if column.kolmogorov_smirnov is None else column.kolmogorov_smirnov
+    """For sorting; what was not computed comes last."""
+    return -1.0 if column.kolmogorov_smirnov is None else column.kolmogorov_smirnov
 
 
 def _has_missing(column: ColumnUtility) -> bool:

@@ -114,15 +114,15 @@ def distribution_verdict(report: AuditReport) -> Verdict:
     if distances:
         half = fixed(float(median(distances)), 2)
         meaning += (
-            f"Half of all {len(distances)} columns have a distance of at most {half} from the real ones; 0 is equal, 1 "
-            "disjoint. It is the Kolmogorov-Smirnov distance where values have an order, else the total variation "
-            "distance."
+            f"Half of the {len(distances)} columns that could be compared have a distance of at most {half} from the "
+            "real ones; 0 is equal, 1 disjoint. It is the Kolmogorov-Smirnov distance where values have an order, else "
+            "the total variation distance."
         )
     else:
         meaning += "No column's distance was computed."
     numbers = [f"pMSE ratio {significant(max(ratios), 2)}"] if ratios else []
     if distances:
-        numbers.append(f"half of all {len(distances)} columns within {fixed(float(median(distances)), 2)}")
+        numbers.append(f"half of {len(distances)} columns within {fixed(float(median(distances)), 2)}")
     return Verdict(area, word, tone, ", ".join(numbers), meaning, rule=rule)
 
 

@@ -63,6 +63,13 @@ def test_plan_foresees_a_refusal(fabrica: Fabrica, home: Path, tmp_path: Path) -
     assert outcome.exit_code == 0 and "0 such releases fit" in outcome.out and "will be refused" in outcome.out
 
 
+def test_plan_does_not_count_for_ever(fabrica: Fabrica, tmp_path: Path) -> None:
+    """1000 are as far as it counts, so that many are at least that many."""
+    budget = {"epsilon": 1e6, "delta": 0.5}
+    outcome = fabrica("plan", write_project(tmp_path / "p", changed(SPEC, "privacy.budget", budget)))
+    assert outcome.exit_code == 0 and "; at least 1000 such releases fit" in outcome.out
+
+
 def test_ledger_shows_and_verifies(fabrica: Fabrica, released: Path) -> None:
     shown = json.loads(fabrica("ledger", "show", "--json").out)
     assert shown["balances"][0]["spent_epsilon"] < 8.0 and len(shown["entries"]) == 4

@@ -17,6 +17,7 @@ from schemas.events import ApproximateEvent, Event, GaussianEvent
 from schemas.guarantee import PROOFS, Guarantees
 from schemas.manifest import Manifest
 from schemas.private_classifiers import (
+    ALWAYS_PURE,
     MAY_BE_PURE,
     SCORING_STEPS,
     ClassifierRecord,
@@ -75,6 +76,8 @@ def _spec(*entries: dict[str, Any], base: dict[str, Any] = SPEC) -> ReleaseSpec:
 
 
 def _entry(**changes: Any) -> PrivateTraining:
+    if changes.get("classifier") in ALWAYS_PURE and not changes.get("preprocessing_share"):
+        changes = {"delta": 0.0} | changes
     return PrivateTraining.model_validate(ONE | changes)
 
 
@@ -138,7 +141,7 @@ def test_a_sweep_leaves_them_out_and_says_so() -> None:
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_charge_is_the_gaussian_release_or_the_pair(name: str) -> None:
-    (event,) = classifier_events(_entry(classifier=name))
+    (event,) = classifier_events(_entry(classifier=name, preprocessing_share=0.2))
     budget = PrivacyBudget(4.0, 1e-5)
     approximate = name in {"objective-perturbation", "exponential-sampling"}
     assert event == (budget.as_approximate() if approximate else budget.as_gaussian())
@@ -705,21 +708,24 @@ def test_a_single_row_of_coefficients_answers_the_second_class_above_zero() -> N
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize(("delta", "share"), [(0.0, 0.0), (1e-5, 0.0), (1e-5, 0.3)])
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_every_estimator_keeps_within_its_charge_and_is_released_as_it_is(
-    name: str, delta: float, classes: int
+def test_every_estimator_spends_its_charge_and_is_released_as_it_is(
+    name: str, delta: float, share: float, classes: int
 ) -> None:
-    """On the real estimators: made-up rows, with a share for standardisation where delta allows it."""
-    if delta == 0.0 and name not in MAY_BE_PURE:
+    """On the real estimators: made-up rows, with every kind of budget that a spec may ask for."""
+    asked = ONE | {"classifier": name, "delta": delta, "preprocessing_share": share}
+    if (delta == 0.0 and name not in MAY_BE_PURE) or (delta > 0.0 == share and name in ALWAYS_PURE):
+        with pytest.raises(ValidationError, match=r"needs delta above 0|is purely private: write `delta: 0`"):
+            PrivateTraining.model_validate(asked)
         return
-    asked = ONE | {"classifier": name, "delta": delta, "preprocessing_share": 0.3 if delta else 0.0}
     base = changed(SPEC, "table.columns.digit.categories", list(range(classes)))
     (entry,) = _spec(asked, base=base).evaluation.paid_classifiers
     rows, labels = _rows(60, n_classes=classes)
     fitted = estimator_of(entry, classes, SeededBits(2), noise=True).fit(rows, labels)
     made = released_form(entry, fitted, _spec(base=base).table)
-    assert made.guarantee.epsilon <= 4.0 and made.guarantee.delta <= delta and made.guarantee.adjacency == "replace_one"
+    assert (made.guarantee.epsilon, made.guarantee.delta) == entry.paid  # as `verify` asks
+    assert made.guarantee.adjacency == "replace_one"
     assert is_covered(made.guarantee.events, classifier_events(entry))
     if classes == 3:  # which an auditor finds again without the rows, of other ones and another number of them
         again = guarantee_of_training(_spec(asked, base=base), entry, 33, {})

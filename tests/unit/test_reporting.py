@@ -779,13 +779,24 @@ def test_distances_say_which_kind_they_are_and_which_counts() -> None:
     report = factories.audit_report(utility=utility, **SHORT)
     assert "Half of the 2 columns whose values have an order" in column_figure(report).reading
     assert f"1{n.NBSP}column of categories without an order is not drawn here" in column_figure(report).reading
-    assert "half of all 3 columns" in distribution_verdict(report).number
+    assert "half of 3 columns" in distribution_verdict(report).number
     readings = {figure.name: figure.reading for figure in small_figures(report)}
     assert readings["weight"].startswith("Kolmogorov-Smirnov distance 0.3")
     assert "; Kolmogorov-Smirnov 0.20, which counts." in readings["size"]
     assert readings["town"].startswith("Total variation distance") and "Smirnov" not in readings["town"]
     text = Page(audit_html(report)).text
     assert not re.search(r"(?<!Smirnov )(?<!variation )[Dd]istance 0\.", text)
+
+
+def test_columns_that_could_not_be_compared_come_last_and_say_why() -> None:
+    """Else they stand among those that moved most."""
+    missing = factories.column("rare").model_copy(update={"kolmogorov_smirnov": None})
+    columns = [factories.column("near", 0.01), missing, factories.column("far", 0.9)]
+    report = factories.audit_report(utility=factories.utility(columns, categories=[]), **SHORT)
+    figures = small_figures(report)
+    assert [figure.name for figure in figures] == ["far", "near", "rare"]
+    assert figures[-1].reading.startswith("Not computed: fewer than 10 values are present in one of the tables, or")
+    assert "half of 2 columns" in distribution_verdict(report).number
 
 
 def test_a_histogram_of_one_interval_is_not_drawn() -> None:
