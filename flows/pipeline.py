@@ -3,7 +3,6 @@
 Nothing here knows the orchestrator; `flows/release.py` wraps these functions in Prefect flows.
 """
 
-import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -121,7 +120,7 @@ def _make_candidate(
             chosen = choose_members(
                 source.labels,
                 spec.evaluation.control_fraction,
-                np.random.default_rng(int.from_bytes(os.urandom(16))),
+                np.random.default_rng(OperatingSystemBits().words(2)),
                 by_class=spec.privacy.labels_public,
             )
             members = staging.keep_member_rows(chosen)

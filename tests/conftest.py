@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import IO
 
 import hypothesis
-import numpy as np
 import psutil  # type: ignore[import-untyped]
 import pytest
 from threadpoolctl import threadpool_limits
@@ -41,25 +40,16 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
     """
     with pytest.MonkeyPatch.context() as patched:
         if item.path.parent.name not in {"statistical", "leak"} and item.path.name != "test_noise.py":
-            repeat_draws(patched, members=item.path.parent.name in {"flows", "cli", "docs"})
+            repeat_draws(patched)
         return (yield)
 
 
-def repeat_draws(patched: pytest.MonkeyPatch, *, members: bool) -> None:
-    """Let one stream, the same at each call of this, stand for the operating system's; for who is a member, too."""
+def repeat_draws(patched: pytest.MonkeyPatch) -> None:
+    """Let one stream, the same at each call of this, stand for the operating system's."""
     from tasks.noise import OperatingSystemBits, SeededBits
 
     stream = SeededBits(20)
     patched.setattr(OperatingSystemBits, "words", lambda _, n_words: stream.words(n_words))
-    if not members:
-        return
-    from flows import pipeline
-    from tasks.encode import choose_members
-
-    def choose_again(labels: np.ndarray, fraction: float, _: object, *, by_class: bool) -> np.ndarray:
-        return choose_members(labels, fraction, np.random.default_rng(stream.words(2)), by_class=by_class)
-
-    patched.setattr(pipeline, "choose_members", choose_again)
 
 
 @pytest.fixture(scope="session", autouse=True)

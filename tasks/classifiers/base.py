@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PrivateClassifier", "bits_of"]
 
+_MOST_CELLS = 2**52
 _PREPARED = "noisy means and scales of the features, then "
 
 FloatArray = NDArray[np.float64]
@@ -261,6 +262,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator, ABC):
             raise ValueError("classes must be named: without them their number is not known before there are rows")
         named = np.asarray(self.classes)
         bounds_of(self.feature_bounds, n_features)
+        if n_records * n_features > _MOST_CELLS:
+            raise ValueError(f"no memory holds {n_records} rows of {n_features} features")
         n_columns = n_features + bool(self.fit_intercept)
         self._refuse_numbers(n_records, n_columns, len(self._coded(named)[0]), self._shared_out(budget)[1])
 

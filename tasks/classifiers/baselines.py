@@ -15,7 +15,7 @@ from tasks.classifiers.base import PrivateClassifier
 from tasks.classifiers.budget import PrivacyBudget
 from tasks.classifiers.certified import certified_minimum, refuse_uncertifiable
 from tasks.classifiers.fit import Fit
-from tasks.classifiers.gradient_fit import GradientSettings, fit_by_gradients
+from tasks.classifiers.gradient_fit import GradientSettings, fit_by_gradients, step_noise
 from tasks.classifiers.lattice import lattice_for
 from tasks.classifiers.losses import HingeLoss, HuberisedHingeLoss, MarginLoss
 from tasks.classifiers.multiclass_losses import CrossEntropy
@@ -351,6 +351,9 @@ class PrivateLinearClassifier(PrivateClassifier):
             averaging=self.averaging,
             ridge=self.ridge,
         )
+
+    def _refuse_numbers(self, n_records: int, n_columns: int, n_classes: int, budget: PrivacyBudget) -> None:
+        step_noise(self._settings(), budget, self.adjacency)
 
     def _fit_rows(
         self, rows: FloatArray, labels: IntArray, n_classes: int, budget: PrivacyBudget, bits: BitSource

@@ -21,6 +21,7 @@ ROW_GRID = 2.0**-24
 
 _SAFE = 1e100  # norms between its inverse and this have squares that neither overflow nor lose digits
 _SHORT = 1.0 - 2.0**-50
+_BLOCK = 4096  # columns that are added up at once
 
 
 def euclidean_norms(rows: FloatArray) -> FloatArray:
@@ -28,16 +29,30 @@ def euclidean_norms(rows: FloatArray) -> FloatArray:
 
     A norm that doubles cannot hold is given as the largest double. Each row's result depends on that row alone.
     """
+    rows = np.ascontiguousarray(rows)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        norms: FloatArray = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+        norms: FloatArray = np.sqrt(_squares(rows))
     odd = np.flatnonzero(~((norms > 1.0 / _SAFE) & (norms < _SAFE)))
     if odd.size:
         largest = np.max(np.abs(rows[odd]), axis=1)
         with np.errstate(over="ignore", under="ignore"):
             scaled = np.divide(rows[odd], largest[:, None], out=np.zeros_like(rows[odd]), where=largest[:, None] > 0.0)
-            own = largest * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+            own = largest * np.sqrt(_squares(scaled))
         norms[odd] = np.minimum(own, np.finfo(np.float64).max)
     return norms
+
+
+def _squares(rows: FloatArray) -> FloatArray:
+    """Sums of squares of rows, shape (n,), of a matrix in C's order: in blocks, and these in their order.
+
+    einsum adds a row up in one way whatever the other rows are, but for its buffer of 8192 numbers, which it fills over
+    the end of a row; and in another way where the rows are not contiguous.
+    """
+    total = np.zeros(len(rows))
+    for start in range(0, rows.shape[1], _BLOCK):
+        block = np.ascontiguousarray(rows[:, start : start + _BLOCK])
+        total += np.einsum("ij,ij->i", block, block)
+    return total
 
 
 def on_row_grid(rows: FloatArray) -> FloatArray:

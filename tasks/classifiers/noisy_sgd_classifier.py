@@ -22,6 +22,7 @@ from tasks.classifiers.number_checks import check_number
 from tasks.classifiers.risk_of_size import risk_of_size
 from tasks.classifiers.risks import MarginRisk, signs_of
 from tasks.classifiers.row_map import NormRule
+from tasks.classifiers.subsampling import poisson_noise_multiplier
 from tasks.noise.bits import BitSource
 
 __all__ = ["NoisySGDClassifier"]
@@ -168,6 +169,10 @@ n_jobs, random_state
         if self.schedule == "paper":  # whose checks ask for n and a finite Lipschitz constant alone
             risk = risk_of_size(n_records, n_columns, n_classes, margin_loss(self.loss, self.huber_width))
             plan_noisy_sgd(risk, budget, self.adjacency, "paper", self.n_steps, self.sampling_probability)
+        elif self.sampling_probability < 1.0 and not budget.is_infinite:
+            poisson_noise_multiplier(
+                float(self.sampling_probability), int(self.n_steps), budget.epsilon, budget.delta, self.adjacency
+            )
 
     def _fit_rows(
         self, rows: FloatArray, labels: IntArray, n_classes: int, budget: PrivacyBudget, bits: BitSource

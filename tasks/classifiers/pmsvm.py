@@ -13,7 +13,7 @@ from schemas.learning import Adjacency
 from tasks.classifiers.base import PrivateClassifier
 from tasks.classifiers.budget import PrivacyBudget
 from tasks.classifiers.fit import Fit
-from tasks.classifiers.gradient_fit import GradientSettings, fit_by_gradients
+from tasks.classifiers.gradient_fit import GradientSettings, fit_by_gradients, step_noise
 from tasks.classifiers.multiclass_losses import LossName, MulticlassLoss, multiclass_loss
 from tasks.classifiers.number_checks import check_number
 from tasks.classifiers.row_map import NormRule
@@ -220,28 +220,23 @@ class PMSVMClassifier(PrivateClassifier):
             pairwise_power=self.pairwise_power,
         )
 
-    def _whitening(
-        self, features: FloatArray, budget: PrivacyBudget, bits: BitSource
-    ) -> tuple[tuple[Event, ...], PrivacyBudget, FloatArray | None]:
-        """What the map cost, what is left of the budget, and the map; None where none is asked for."""
+    def _parted(self, budget: PrivacyBudget) -> tuple[float, PrivacyBudget]:
+        """mu of the whitening map, and the steps' budget; all of it where no map is asked for."""
         share = float(self.whitening_share)
-        if not share:
-            return (), budget, None
-        if budget.is_infinite:
-            return (), budget, private_whitening(features, math.inf, self.adjacency, bits)
+        if not share or budget.is_infinite:
+            return math.inf, budget
         if self._gaussian:
-            mu = math.sqrt(share) * budget.mu
-            own = PrivacyBudget.of_mu(math.sqrt(1.0 - share) * budget.mu, budget.delta)
-        else:
-            mu, own = budget.share(share).mu, budget.share(1.0 - share)
-        return (GaussianEvent(noise_multiplier=1.0 / mu),), own, private_whitening(features, mu, self.adjacency, bits)
+            return math.sqrt(share) * budget.mu, PrivacyBudget.of_mu(math.sqrt(1.0 - share) * budget.mu, budget.delta)
+        return budget.share(share).mu, budget.share(1.0 - share)
 
     def _refuse_numbers(self, n_records: int, n_columns: int, n_classes: int, budget: PrivacyBudget) -> None:
         if self.method == "weight":
             loss, C = self._loss(), None if self.C is None else float(self.C)
             refuse_uncertifiable_weights(n_records, n_columns, n_classes, loss, C, budget, self.adjacency)
-        elif self.whitening_share:
+            return
+        if self.whitening_share:
             refuse_unwhitenable(n_records)
+        step_noise(self._settings(), self._parted(budget)[1], self.adjacency)
 
     def _fit_rows(
         self, rows: FloatArray, labels: IntArray, n_classes: int, budget: PrivacyBudget, bits: BitSource
@@ -255,8 +250,11 @@ class PMSVMClassifier(PrivateClassifier):
             attributes = {"C_": fit.C, "noise_multiplier_": fit.noise_multiplier}
         else:
             n_features = rows.shape[1] - intercept
-            spent, own, whitening = self._whitening(scaled[:, :n_features], budget, bits)
-            if whitening is not None:
+            mu, own = self._parted(budget)
+            spent: tuple[Event, ...] = () if math.isinf(mu) else (GaussianEvent(noise_multiplier=1.0 / mu),)
+            whitening = None
+            if self.whitening_share:
+                whitening = private_whitening(scaled[:, :n_features], mu, self.adjacency, bits)
                 scaled[:, :n_features] = whitened(scaled[:, :n_features], whitening)
             found = fit_by_gradients(
                 scaled, labels, n_classes, n_features, loss, self._settings(), own, self.adjacency, bits

@@ -16,7 +16,7 @@ from schemas.errors import ApprovalPending, BudgetRefused, FabricaError, Integri
 from schemas.manifest import Manifest
 from schemas.release import Candidate
 from tasks.ledger import Ledger
-from tasks.noise import OperatingSystemBits, SeededBits
+from tasks.noise import SeededBits
 from tasks.staging import Staging
 from tasks.step import SilentObserver, observed_by, step, timed
 from tasks.workspace import Workspace
@@ -459,13 +459,17 @@ def test_what_cannot_be_built_is_refused_before_it_is_charged(home: Path, tmp_pa
     assert _kinds(home) == [] and not _staging(home, "a").folder.exists()
 
 
-def test_what_tests_of_releases_draw_is_always_the_same() -> None:
-    """Else a test of what noise does fails by chance."""
-    drawn = []
-    for _ in range(2):
-        with pytest.MonkeyPatch.context() as patched:
-            repeat_draws(patched, members=True)
-            members = pipeline.choose_members(np.zeros(20), 0.3, np.random.default_rng(), by_class=False)
-            drawn.append((members.tolist(), OperatingSystemBits().words(4).tolist()))
-            assert OperatingSystemBits().words(4).tolist() != drawn[-1][1]
-    assert drawn[0] == drawn[1]
+def test_members_are_drawn_anew_from_the_operating_systems_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which tests let repeat themselves, so that no test of what noise does fails by chance."""
+    spec, drawn = write_project(tmp_path / "p"), []
+    for home in (tmp_path / "one", tmp_path / "two"):
+        monkeypatch.setenv("FABRICA_HOME", str(home))
+        repeat_draws(monkeypatch)
+        for name in ("a", "b"):
+            pipeline.propose(spec, name)
+            members = _staging(home, name).member_rows()
+            assert members is not None
+            drawn.append(members.tolist())
+    assert drawn[:2] == drawn[2:] and drawn[0] != drawn[1]

@@ -37,6 +37,17 @@ def test_a_norm_that_no_double_holds_is_the_largest_double() -> None:
     assert euclidean_norms(np.full((1, 4), 1.7e308))[0] == np.finfo(np.float64).max
 
 
+@pytest.mark.parametrize("d", [1, 3, 17, 4096, 5000, 9000, 20_000])
+def test_a_rows_norm_depends_on_nothing_but_the_row(d: int) -> None:
+    """Neither on other rows nor on how the matrix lies in memory; einsum alone fills its buffer over a row's end."""
+    rows = np.random.default_rng(3).standard_normal((7, d)) * np.logspace(-110, 110, 7)[:, None]
+    alone = [euclidean_norms(row[None])[0] for row in rows]
+    for matrix in (rows, np.asfortranarray(rows), np.repeat(rows, 2, axis=1)[:, ::2]):
+        for n in range(1, 8):
+            assert euclidean_norms(matrix[:n]).tolist() == alone[:n]
+        assert euclidean_norms(matrix[::-1]).tolist() == alone[::-1]
+
+
 @settings(max_examples=60, deadline=None)
 @given(rows=st.lists(st.lists(st.floats(-1.7e308, 1.7e308), min_size=3, max_size=3), min_size=1, max_size=4))
 def test_directions_are_no_longer_than_one_and_give_the_rows_back(rows: list[list[float]]) -> None:

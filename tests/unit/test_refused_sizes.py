@@ -21,14 +21,21 @@ from tasks.classifiers import (
     output_perturbation,
 )
 from tasks.classifiers.base import PrivateClassifier
-from tasks.classifiers.baselines import OneVsRestPrivateSVM, OPERAClassifier, PrivateSVMClassifier
+from tasks.classifiers.baselines import (
+    OneVsRestPrivateSVM,
+    OPERAClassifier,
+    PrivateLinearClassifier,
+    PrivateSVMClassifier,
+)
 from tasks.classifiers.budget import PrivacyBudget
 from tasks.classifiers.convex_sets import Ball
 from tasks.classifiers.exponential_classifier import ExponentialSamplingClassifier
 from tasks.classifiers.localization import LocalizationClassifier
 from tasks.classifiers.losses import HingeLoss, HuberisedHingeLoss, LogisticLoss, MarginLoss
+from tasks.classifiers.noisy_sgd_classifier import NoisySGDClassifier
 from tasks.classifiers.objective_perturbation import ObjectivePerturbationClassifier
 from tasks.classifiers.output_perturbation import OutputPerturbationClassifier
+from tasks.classifiers.pmsvm import PMSVMClassifier
 from tasks.classifiers.risk_of_size import risk_of_size
 from tasks.classifiers.risks import MarginRisk, signs_of, total_strong_convexity
 from tasks.private_classifiers import GRIDS, refuse_untrainable
@@ -90,6 +97,11 @@ def test_sums_of_gradients_are_for_any_number_of_rows(name: str, monkeypatch: py
     refuse_untrainable(_spec(name), LARGE)
 
 
+def test_more_cells_than_any_memory_holds_are_refused_in_our_words() -> None:
+    with pytest.raises(RequestRefused, match="no memory holds 9000000000000000000 rows of 4 features"):
+        refuse_untrainable(_spec("objective-perturbation"), 9 * 10**18)
+
+
 def test_each_of_the_settings_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: StandInClassifier, n_records: int, *_: object) -> None:
         if self.shift and n_records > 2000:
@@ -128,6 +140,28 @@ class Unread:
 
     def words(self, n_words: int) -> np.ndarray:
         raise AssertionError("bits were drawn")
+
+
+@pytest.mark.parametrize("bought", [{}, {"preprocessing_share": 0.2, "feature_bounds": (0.0, 1.0)}])
+@pytest.mark.parametrize(
+    "made",
+    [
+        PMSVMClassifier(method="gradient"),
+        PMSVMClassifier(method="adaptive", whitening_share=0.3),
+        PrivateLinearClassifier(),
+        NoisySGDClassifier(),
+    ],
+)
+def test_budgets_too_small_for_poisson_samples_are_refused_before_anything_is_drawn(
+    made: PrivateClassifier, bought: dict[str, Any]
+) -> None:
+    made.set_params(
+        epsilon=20.0, delta=1e-12, sampling_probability=0.3, n_steps=3, classes=[0, 1], random_state=Unread(), **bought
+    )
+    rows = np.random.default_rng(0).random((60, 3))
+    for refused in (lambda: made.refuse_size(60, 3), lambda: made.fit(rows, np.arange(60) % 2)):
+        with pytest.raises(ValueError, match="sampling_probability below 1 needs delta"):
+            refused()
 
 
 @pytest.mark.parametrize(
