@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
+from scipy import special, stats
 
 ALPHA = 1e-6
 """Level of one check: a suite of a hundred such checks, run daily for 25 years, fails once by chance."""
@@ -27,6 +27,12 @@ AUDIT_LEVEL = 1e-3
 """Level of a privacy check over all of its events: a 99.9 % confidence bound."""
 
 Pmf = Callable[[NDArray[np.int64]], NDArray[np.float64]]
+
+
+def variance_p_value(values: NDArray[np.float64]) -> float:
+    """Two-sided, of the sum of squares of values that shall be standard normal."""
+    squares = float(values @ values)
+    return 2.0 * min(float(stats.chi2.cdf(squares, values.size)), float(stats.chi2.sf(squares, values.size)))
 
 
 def proportion_interval(successes: int, trials: int, alpha: float = ALPHA) -> tuple[float, float]:

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from schemas.events import Event
 from schemas.learning import Adjacency
-from tasks.classifiers.base import PrivateClassifier
 from tasks.classifiers.budget import PrivacyBudget
 from tasks.classifiers.certified import minimiser_norm_bound, refuse_uncertifiable
 from tasks.classifiers.convex_sets import Ball, BallIntersection
@@ -27,13 +26,10 @@ from tasks.classifiers.noisy_sgd_plan import plan_noisy_sgd
 from tasks.classifiers.output_perturbation import (
     DEFAULT_TOLERANCE,
     MarginLossName,
-    assumptions_on_size,
-    checked_risk_parameters,
     perturbed_minimum,
     plan_perturbation,
-    regularised_risk,
-    regularised_risk_of_size,
 )
+from tasks.classifiers.regularised import RegularisedClassifier
 from tasks.classifiers.risk_of_size import n_problems_of
 from tasks.classifiers.risks import EmpiricalRisk, MarginRisk
 from tasks.classifiers.row_map import NormRule
@@ -304,7 +300,7 @@ def refuse_localization(
     refuse_uncertifiable(risk, plan.tolerance)
 
 
-class LocalizationClassifier(PrivateClassifier):
+class LocalizationClassifier(RegularisedClassifier):
     """Linear classifier by localisation: output perturbation, then a second search near its outcome.
 
     Parameters
@@ -402,16 +398,12 @@ class LocalizationClassifier(PrivateClassifier):
 
     def _checked(self, sample_weight: Any) -> PrivacyBudget:
         budget = super()._checked(sample_weight)
-        checked_risk_parameters(self.loss, self.huber_width, self.regularization, self.public_size)
         if self.loss == "hinge" and budget.is_pure and not budget.is_infinite:
             raise ValueError(
                 "loss='hinge' needs delta above 0: no exact sampler is known for it in more than a few dimensions; "
                 "take loss='huberised-hinge'"
             )
         return budget
-
-    def _assumptions(self) -> list[str]:
-        return assumptions_on_size(super()._assumptions(), self.adjacency, self.public_size)
 
     def _shared(self, n_classes: int, budget: PrivacyBudget) -> tuple[int, PrivacyBudget]:
         """How many problems are localised by themselves, and what each of them may spend."""
@@ -422,16 +414,7 @@ class LocalizationClassifier(PrivateClassifier):
 
     def _refuse_numbers(self, n_records: int, n_columns: int, n_classes: int, budget: PrivacyBudget) -> None:
         n_problems, each = self._shared(n_classes, budget)
-        problem = regularised_risk_of_size(
-            n_records,
-            n_columns,
-            2 if n_problems > 1 else n_classes,
-            loss=self.loss,
-            huber_width=self.huber_width,
-            regularization=self.regularization,
-            public_size=self.public_size,
-            adjacency=self.adjacency,
-        )
+        problem = self._risk_of_size(n_records, n_columns, 2 if n_problems > 1 else n_classes, each)
         refuse_localization(
             problem,
             Ball.around_zero(problem.dimension, minimiser_norm_bound(problem)),
@@ -446,16 +429,7 @@ class LocalizationClassifier(PrivateClassifier):
     def _fit_rows(
         self, rows: FloatArray, labels: IntArray, n_classes: int, budget: PrivacyBudget, bits: BitSource
     ) -> Fit:
-        risk = regularised_risk(
-            rows,
-            labels,
-            n_classes,
-            loss=self.loss,
-            huber_width=self.huber_width,
-            regularization=self.regularization,
-            public_size=self.public_size,
-            adjacency=self.adjacency,
-        )
+        risk = self._risk(rows, labels, n_classes, budget)
         pure = budget.is_pure and not budget.is_infinite
         problems = [risk.problem(j) for j in range(risk.n_problems)] if pure else [risk]
         _, each = self._shared(n_classes, budget)

@@ -11,20 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from schemas.learning import Adjacency
 from tasks.accounting.gaussian_profile import gaussian_mu
-from tasks.classifiers.base import PrivateClassifier
 from tasks.classifiers.budget import PrivacyBudget
 from tasks.classifiers.certified import certified_minimum, refuse_uncertifiable
 from tasks.classifiers.fit import Fit
 from tasks.classifiers.lattice import SLACK, lattice_for, norm_noise
 from tasks.classifiers.number_checks import check_number
 from tasks.classifiers.objective_profile import determinant_loss, gaussian_shift
-from tasks.classifiers.output_perturbation import (
-    assumptions_on_size,
-    checked_risk_parameters,
-    parts_of,
-    regularised_risk,
-    regularised_risk_of_size,
-)
+from tasks.classifiers.output_perturbation import parts_of
+from tasks.classifiers.regularised import RegularisedClassifier
 from tasks.classifiers.risks import MarginRisk
 from tasks.classifiers.row_map import NormRule
 from tasks.noise.bits import BitSource
@@ -220,7 +214,7 @@ def _linear_bound(risk: MarginRisk, plan: ObjectivePlan) -> float:
     return plan.noise_scale * (math.sqrt(p) + 14.0 if plan.gaussian else p + math.sqrt(180.0 * p) + 90.0)
 
 
-class ObjectivePerturbationClassifier(PrivateClassifier):
+class ObjectivePerturbationClassifier(RegularisedClassifier):
     """Linear classifier by objective perturbation: the minimiser of the risk plus a random linear term.
 
     Parameters
@@ -304,12 +298,8 @@ class ObjectivePerturbationClassifier(PrivateClassifier):
 
     def _checked(self, sample_weight: Any) -> PrivacyBudget:
         budget = super()._checked(sample_weight)
-        checked_risk_parameters(self.loss, self.huber_width, self.regularization, self.public_size)
         check_number("target_norm", self.target_norm, "[1e-100, 1e100]")
         return budget
-
-    def _assumptions(self) -> list[str]:
-        return assumptions_on_size(super()._assumptions(), self.adjacency, self.public_size)
 
     def _plan(self, risk: MarginRisk, budget: PrivacyBudget) -> ObjectivePlan:
         return plan_objective(
@@ -322,16 +312,7 @@ class ObjectivePerturbationClassifier(PrivateClassifier):
         )
 
     def _refuse_numbers(self, n_records: int, n_columns: int, n_classes: int, budget: PrivacyBudget) -> None:
-        risk = regularised_risk_of_size(
-            n_records,
-            n_columns,
-            n_classes,
-            loss=self.loss,
-            huber_width=self.huber_width,
-            regularization=self.regularization,
-            public_size=self.public_size,
-            adjacency=self.adjacency,
-        )
+        risk = self._risk_of_size(n_records, n_columns, n_classes, budget)
         plan = self._plan(risk, budget)
         refuse_uncertifiable(
             _whole(risk, plan), plan.gradient_tolerance / plan.regularization, _linear_bound(risk, plan)
@@ -340,16 +321,7 @@ class ObjectivePerturbationClassifier(PrivateClassifier):
     def _fit_rows(
         self, rows: FloatArray, labels: IntArray, n_classes: int, budget: PrivacyBudget, bits: BitSource
     ) -> Fit:
-        risk = regularised_risk(
-            rows,
-            labels,
-            n_classes,
-            loss=self.loss,
-            huber_width=self.huber_width,
-            regularization=self.regularization,
-            public_size=self.public_size,
-            adjacency=self.adjacency,
-        )
+        risk = self._risk(rows, labels, n_classes, budget)
         plan = self._plan(risk, budget)
         theta = objective_perturbation(risk, plan, bits)
         return Fit(

@@ -13,16 +13,15 @@ from scipy import special, stats
 
 from schemas.events import Event
 from schemas.learning import Adjacency
-from tasks.classifiers.base import PrivateClassifier
 from tasks.classifiers.budget import PrivacyBudget
 from tasks.classifiers.certified import certified_minimum, minimiser_norm_bound, refuse_uncertifiable
 from tasks.classifiers.convex_sets import Ball, ConvexSet
 from tasks.classifiers.fit import Fit
 from tasks.classifiers.lattice import VectorLattice, lattice_for
-from tasks.classifiers.losses import margin_loss
-from tasks.classifiers.number_checks import check_count, check_number
-from tasks.classifiers.risk_of_size import n_problems_of, risk_of_size
-from tasks.classifiers.risks import EmpiricalRisk, MarginRisk, SquaredDistance, signs_of, total_strong_convexity
+from tasks.classifiers.number_checks import check_number
+from tasks.classifiers.regularised import RegularisedClassifier
+from tasks.classifiers.risk_of_size import n_problems_of
+from tasks.classifiers.risks import EmpiricalRisk, SquaredDistance, total_strong_convexity
 from tasks.classifiers.row_map import NormRule
 from tasks.noise.bits import BitSource
 
@@ -246,87 +245,6 @@ def perturbed_minimum(
     return PerturbedMinimum(**vars(plan), theta=theta)
 
 
-def checked_risk_parameters(loss: str, huber_width: float, regularization: Any, public_size: Any) -> None:
-    """Refuse parameters that `regularised_risk` cannot take; no row is needed for that.
-
-    Raises
-    ------
-    ValueError
-        If one is outside its range.
-    """
-    margin_loss(loss, huber_width)
-    check_number("regularization", regularization, "[1e-100, 1e100]")
-    if public_size is not None:
-        check_count("public_size", public_size)
-
-
-def regularised_risk_of_size(
-    n_records: int,
-    n_columns: int,
-    n_classes: int,
-    *,
-    loss: str,
-    huber_width: float,
-    regularization: float,
-    public_size: int | None,
-    adjacency: Adjacency,
-) -> MarginRisk:
-    """The constants of `regularised_risk` by numbers alone, see `risk_of_size`; parameters and errors as there."""
-    checked_risk_parameters(loss, huber_width, regularization, public_size)
-    if public_size is not None and adjacency == "replace_one" and n_records > 4 * public_size:
-        raise ValueError(
-            f"public_size must be at least a quarter of the number of rows, {n_records}, got public_size={public_size}"
-        )
-    own = margin_loss(loss, huber_width)
-    return risk_of_size(n_records, n_columns, n_classes, own, float(regularization), public_size)
-
-
-def regularised_risk(
-    rows: FloatArray,
-    labels: IntArray,
-    n_classes: int,
-    *,
-    loss: str,
-    huber_width: float,
-    regularization: float,
-    public_size: int | None,
-    adjacency: Adjacency,
-) -> MarginRisk:
-    """The risk of the estimators: its regulariser weighs `regularization` times the public number of records.
-
-    Under "replace_one" both tables have as many rows, so too small a `public_size` is refused; under "add_remove" a
-    refusal would tell their number, and the guarantee names the assumption.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
-    """
-    own = regularised_risk_of_size(
-        len(rows),
-        rows.shape[1],
-        n_classes,
-        loss=loss,
-        huber_width=huber_width,
-        regularization=regularization,
-        public_size=public_size,
-        adjacency=adjacency,
-    )
-    return MarginRisk(rows, signs_of(labels, n_classes), own.loss, own.regularization, own.public_size)
-
-
-def assumptions_on_size(assumed: list[str], adjacency: Adjacency, public_size: int | None) -> list[str]:
-    """What a guarantee assumes about the number of records, where `public_size` stands for it in every scale."""
-    if public_size is None or adjacency != "add_remove":
-        return assumed
-    others = [text for text in assumed if not text.startswith("the number of records is public")]
-    return [
-        *others,
-        "public_size was chosen without looking at the rows, and there are at most four times as many records, which "
-        "is what the rounding of sums is allowed for",
-    ]
-
-
 def default_regularization(
     n_records: int, n_problems: int, n_columns: int, budget: PrivacyBudget, adjacency: Adjacency
 ) -> float:
@@ -355,7 +273,7 @@ def default_regularization(
     return min(max(wanted, 1e-4), 10.0)
 
 
-class OutputPerturbationClassifier(PrivateClassifier):
+class OutputPerturbationClassifier(RegularisedClassifier):
     """Linear classifier by output perturbation: the regularised minimiser with noise.
 
     Parameters
@@ -402,6 +320,7 @@ class OutputPerturbationClassifier(PrivateClassifier):
     """
 
     _needs_norm = "the sensitivity follows from the norm of the rows"
+    _has_rule = True
 
     def __init__(
         self,
@@ -440,49 +359,21 @@ class OutputPerturbationClassifier(PrivateClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _checked(self, sample_weight: Any) -> PrivacyBudget:
-        budget = super()._checked(sample_weight)
-        own = 1.0 if self.regularization is None else self.regularization
-        checked_risk_parameters(self.loss, self.huber_width, own, self.public_size)
-        return budget
-
-    def _assumptions(self) -> list[str]:
-        return assumptions_on_size(super()._assumptions(), self.adjacency, self.public_size)
-
     def _regularization(self, n_records: int, n_columns: int, n_classes: int, budget: PrivacyBudget) -> float:
         if self.regularization is not None:
-            return self.regularization
+            return float(self.regularization)
         size = n_records if self.public_size is None else int(self.public_size)
         return default_regularization(size, n_problems_of(n_classes), n_columns, budget, self.adjacency)
 
     def _refuse_numbers(self, n_records: int, n_columns: int, n_classes: int, budget: PrivacyBudget) -> None:
-        risk = regularised_risk_of_size(
-            n_records,
-            n_columns,
-            n_classes,
-            loss=self.loss,
-            huber_width=self.huber_width,
-            regularization=self._regularization(n_records, n_columns, n_classes, budget),
-            public_size=self.public_size,
-            adjacency=self.adjacency,
-        )
+        risk = self._risk_of_size(n_records, n_columns, n_classes, budget)
         plan = plan_perturbation(risk, budget, adjacency=self.adjacency, tolerance=self.tolerance)
         refuse_uncertifiable(risk, plan.tolerance)
 
     def _fit_rows(
         self, rows: FloatArray, labels: IntArray, n_classes: int, budget: PrivacyBudget, bits: BitSource
     ) -> Fit:
-        regularization = self._regularization(len(rows), rows.shape[1], n_classes, budget)
-        risk = regularised_risk(
-            rows,
-            labels,
-            n_classes,
-            loss=self.loss,
-            huber_width=self.huber_width,
-            regularization=regularization,
-            public_size=self.public_size,
-            adjacency=self.adjacency,
-        )
+        risk = self._risk(rows, labels, n_classes, budget)
         radius = minimiser_norm_bound(risk)
         found = perturbed_minimum(
             risk,
@@ -502,7 +393,7 @@ class OutputPerturbationClassifier(PrivateClassifier):
             events=found.events,
             pure=budget.is_pure,
             attributes={
-                "regularization_": float(regularization),
+                "regularization_": risk.regularization,
                 "sensitivity_": found.sensitivity,
                 "noise_scale_": found.noise_scale,
                 "radius_": radius,

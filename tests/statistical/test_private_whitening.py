@@ -15,7 +15,7 @@ from schemas.learning import Adjacency
 from tasks.classifiers.lattice import VectorLattice
 from tasks.classifiers.whitening import private_whitening
 from tasks.noise import BitSource, SeededBits
-from tests.statistics import ALPHA
+from tests.statistics import ALPHA, variance_p_value
 
 FloatArray = NDArray[np.float64]
 D, RUNS, MU = 30, 3, 0.4
@@ -40,18 +40,13 @@ def _noise(monkeypatch: pytest.MonkeyPatch, adjacency: Adjacency, factor: float 
     return np.concatenate(found)
 
 
-def _p_value(noise: FloatArray) -> float:
-    """Two-sided, of the sum of squares of standard normal values."""
-    return float(2.0 * min(stats.chi2.cdf(noise @ noise, noise.size), stats.chi2.sf(noise @ noise, noise.size)))
-
-
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_the_noise_is_what_mu_asks_for(monkeypatch: pytest.MonkeyPatch, adjacency: Adjacency) -> None:
     noise = _noise(monkeypatch, adjacency)
     assert noise.size == RUNS * D * (D + 1)
-    assert _p_value(noise) > ALPHA
+    assert variance_p_value(noise) > ALPHA
     assert stats.kstest(noise, "norm").pvalue > ALPHA
 
 
 def test_a_fifth_less_noise_is_convicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _p_value(_noise(monkeypatch, "replace_one", 0.8)) < ALPHA
+    assert variance_p_value(_noise(monkeypatch, "replace_one", 0.8)) < ALPHA
