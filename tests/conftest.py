@@ -1,6 +1,7 @@
 """What several folders of tests share: a home of their own, the command line in process, one Prefect server."""
 
 import gc
+import json
 import os
 import signal
 import socket
@@ -13,7 +14,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import hypothesis
 import psutil  # type: ignore[import-untyped]
@@ -165,6 +166,17 @@ class PrefectServer:
     api: str
     home: Path
     environment: dict[str, str]
+
+    def post(self, path: str, content: dict[str, Any]) -> tuple[int, Any]:
+        """Status and answer of a request to the server's interface, refusals as well."""
+        request = urllib.request.Request(
+            f"{self.api}/{path}", json.dumps(content).encode(), {"Content-Type": "application/json"}, method="POST"
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=120) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as refusal:
+            return refusal.code, json.load(refusal)
 
 
 @pytest.fixture(scope="session")

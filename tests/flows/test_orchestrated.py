@@ -20,17 +20,6 @@ from tests.projects import SPEC, changed, write_project
 from tests.waiting import comes_true
 
 
-def post(url: str, content: dict[str, Any]) -> tuple[int, Any]:
-    request = urllib.request.Request(
-        url, json.dumps(content).encode(), {"Content-Type": "application/json"}, method="POST"
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=120) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as refusal:
-        return refusal.code, json.load(refusal)
-
-
 def _get(url: str) -> Any:
     with urllib.request.urlopen(url, timeout=120) as answer:
         return json.load(answer)
@@ -49,7 +38,7 @@ def _run(server: PrefectServer, home: Path, *arguments: str | Path) -> subproces
 def _runs_of(server: PrefectServer, spec: Path) -> list[Any]:
     """Flow runs that were begun with a spec; whatever else ran on the server is not looked at."""
     begun = {"state": {"type": {"any_": ["RUNNING", "COMPLETED", "FAILED", "CRASHED", "CANCELLED"]}}}
-    found = post(f"{server.api}/flow_runs/filter", {"flow_runs": begun, "sort": "START_TIME_DESC"})[1]
+    found = server.post("flow_runs/filter", {"flow_runs": begun, "sort": "START_TIME_DESC"})[1]
     return [run for run in found if run["parameters"]["request"]["spec"] == str(spec)]
 
 
@@ -74,13 +63,13 @@ def test_command_runs_the_flow_where_a_server_is_configured(prefect_server: Pref
     its_runs = {"flow_runs": {"id": {"any_": [run["id"] for run in runs]}}}
 
     def tasks_are_recorded() -> bool:  # by the server, from what it is told, soon after
-        tasks = {run["name"] for run in post(f"{prefect_server.api}/task_runs/filter", its_runs)[1]}
+        tasks = {run["name"] for run in prefect_server.post("task_runs/filter", its_runs)[1]}
         return {"Read source", "Validate source", "Add noise", "Fabricate", "Publish", "Attack"} <= tasks
 
     assert comes_true(tasks_are_recorded)
 
     # artifacts show the manifest's numbers and lead to the report; what was measured stays in the report
-    found = post(f"{prefect_server.api}/artifacts/filter", its_runs)[1]
+    found = prefect_server.post("artifacts/filter", its_runs)[1]
     artifacts = {one["key"]: one["data"] for one in found if one["key"].startswith("fabrica-orchestrated")}
     assert artifacts.keys() == {"fabrica-orchestrated", "fabrica-orchestrated-numbers"}
     summary = artifacts["fabrica-orchestrated"]
@@ -182,7 +171,7 @@ def test_served_specs_are_triggered_by_rest_with_a_checked_form(
     assert form["properties"]["release_id"]["title"] == "Release id" and form["additionalProperties"] is False
     assert "leave empty for a new one" in form["properties"]["release_id"]["description"]
 
-    create = f"{prefect_server.api}/deployments/{deployment['id']}/create_flow_run"
+    create = f"deployments/{deployment['id']}/create_flow_run"
     spec = deployment["parameters"]["request"]["spec"]
     # of this deployment alone: the server's scheduler adds runs of the nightly one whenever it comes round
     its_runs = {"deployments": {"id": {"any_": [deployment["id"]]}}}
@@ -193,13 +182,13 @@ def test_served_specs_are_triggered_by_rest_with_a_checked_form(
         {"spec": spec, "epsilom": 1},
         {},
     ]:
-        status, answer = post(create, {"parameters": {"request": wrong}})
+        status, answer = prefect_server.post(create, {"parameters": {"request": wrong}})
         assert status == 409 and "alidation" in json.dumps(answer), (wrong, status, answer)
-    assert post(f"{prefect_server.api}/flow_runs/filter", its_runs)[1] == []
+    assert prefect_server.post("flow_runs/filter", its_runs)[1] == []
 
-    status, run = post(create, {"parameters": {"request": {"spec": spec, "release_id": "by-rest"}}})
+    status, run = prefect_server.post(create, {"parameters": {"request": {"spec": spec, "release_id": "by-rest"}}})
     assert status == 201
-    assert [one["id"] for one in post(f"{prefect_server.api}/flow_runs/filter", its_runs)[1]] == [run["id"]]
+    assert [one["id"] for one in prefect_server.post("flow_runs/filter", its_runs)[1]] == [run["id"]]
 
     def state() -> Any:
         return _get(f"{prefect_server.api}/flow_runs/{run['id']}")["state"]

@@ -16,7 +16,6 @@ import pandas as pd
 import pytest
 
 from tests.conftest import PrefectServer
-from tests.flows.test_orchestrated import post
 from tests.projects import FEATURES, SPEC, changed, digits, write_project
 from tests.waiting import comes_true
 
@@ -135,7 +134,7 @@ def _files(root: Path, server: PrefectServer) -> Iterator[tuple[Path, bytes]]:
 def _records_a_failure_of(task: str, server: PrefectServer) -> bool:
     """Whether the server, which writes down what it is told of tasks a while later, has come to such a failure."""
     failed = {"name": {"any_": [task]}, "state": {"type": {"any_": ["FAILED"]}}}
-    return comes_true(lambda: post(f"{server.api}/task_runs/filter", {"task_runs": failed})[1])
+    return comes_true(lambda: server.post("task_runs/filter", {"task_runs": failed})[1])
 
 
 def _holding(root: Path, server: PrefectServer, patterns: list[bytes]) -> list[str]:
