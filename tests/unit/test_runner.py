@@ -294,12 +294,13 @@ def test_leaving_early_stops_everything(kind: str, error: type[BaseException], t
 
 
 PROGRAM = """
-import sys, time
+import signal, sys, time
 from pydantic import TypeAdapter
 from schemas.runner import Runner
 from tasks.runner import workers_of
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite that runs in the background ignores it
     try:
         with workers_of(TypeAdapter(Runner).validate_python({sys.argv[1]: {"workers": 2}})) as workers:
             for _ in workers.map(time.sleep, [0.2] * 1000):
